@@ -1,0 +1,57 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`.
+# Each makes what it needs first; a second call finds it made.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test check format lock clean
+
+demo: $(VENV)/.runtime
+	$(BIN)/roost demo
+
+test: $(VENV)/.dev judge
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# What roost needs to run, exactly as locked.
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "roost needs Python 3.11 or newer; this is $$($(PYTHON) --version). Name another one: make PYTHON=python3.12 demo" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing roost into $(VENV) (once) ..."
+	@$(PIP) install --require-hashes -r requirements/runtime.txt
+	@$(PIP) install --no-deps --editable .
+	@touch $@
+
+# What its developers need on top.
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+	@echo "Installing the development tools into $(VENV) (once) ..."
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# The independent AG-UI verifier, where node 20 or newer is. Without it those tests skip, loudly.
+.PHONY: judge
+judge:
+	@if command -v npm >/dev/null && [ "$$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null || echo 0)" -ge 20 ]; then \
+	  if [ tests/judge/.installed -ot tests/judge/package-lock.json ] || [ ! -d tests/judge/node_modules ]; then \
+	    (cd tests/judge && npm ci --silent --no-audit --no-fund) && touch tests/judge/.installed; fi; \
+	else echo "node 20 or newer is not here: the tests that need the AG-UI verifier will be skipped"; fi
+
+# Renew the locks after a change of pyproject.toml (needs uv).
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate pyproject.toml -o requirements/runtime.txt
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate --group dev pyproject.toml -c requirements/runtime.txt -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) tests/judge/node_modules tests/judge/.installed

@@ -1,0 +1,1 @@
+"""What runs inside a worker: turns, tools, approvals and history."""

@@ -1,0 +1,1 @@
+"""The AG-UI protocol between the registry and its clients."""

@@ -1,0 +1,1 @@
+"""The programs of roost and their composition roots."""

@@ -1,0 +1,1 @@
+"""AgentConnection, the boundary that user interfaces talk to. For now: its cursor."""

@@ -1,0 +1,110 @@
+"""The ports of the sessions hexagon. Start reading here.
+
+A frame is one JSON object from or to a client, a line one from or to a worker, both as the bytes
+they arrived in; the registry forwards those bytes and never rebuilds them. No adapter, framework
+or event loop is named below. Called by the registry: Client, Worker, LaunchWorker. Called by the
+adapters that clients come through: Threads.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from sessions.domain.keys import Cursor, ThreadKey, ThreadOptions
+from sessions.domain.ring import Attachment
+
+
+class SessionsError(Exception):
+    """Base of what this context raises: LaunchFailed, WorkerLost."""
+
+
+class LaunchFailed(SessionsError):
+    """No worker came to be. The message names the directory and the cause, for the client to read."""
+
+
+class WorkerLost(SessionsError):
+    """The worker can't take the line: it is gone, stopping, or does not read. The message says which."""
+
+
+class Client(Protocol):
+    """Someone frames are delivered to. Compared by identity."""
+
+    def deliver(self, frame: bytes, cursor: Cursor | None) -> None:
+        """Take the frame, or hang up. Never waits and never raises.
+
+        A frame with a cursor is a live event of the followed thread. One without is an answer to
+        this client (a reply, an error, a frame of a join) and is exempt from the outbox limits.
+        The same ``bytes`` object goes to every follower.
+        """
+
+
+class Worker(Protocol):
+    """The process that runs one thread's agent. Iterate for its lines; they end when it is gone."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def send(self, line: bytes) -> None:
+        """Put one line (no newline in it) into the worker's bounded inbox. Raises WorkerLost."""
+
+    def stop(self, grace: float) -> None:
+        """Ask the worker to end, and see to it after ``grace`` seconds. Returns at once.
+
+        A later call with a shorter grace hurries. The lines go on until the worker is gone.
+        """
+
+    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
+        """The lines, in the batches they were read in: non-empty, without their newlines."""
+
+    def exit_reason(self) -> str:
+        """Why the lines ended, in words that follow "the worker": "exited with code 1"."""
+
+
+class LaunchWorker(Protocol):
+    """Start a worker that lives as long as the ``async with`` block. Raises LaunchFailed."""
+
+    def __call__(
+        self, thread: ThreadKey, options: ThreadOptions
+    ) -> AbstractAsyncContextManager[Worker]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadView:
+    """What anybody may know of a thread, at one moment."""
+
+    project_dir: str
+    conversation_id: str
+    status: str
+    """``launching``, ``idle``, ``running``, ``waiting`` (for a person), ``stopping`` or ``stopped``."""
+    run_id: str | None
+    interrupts: tuple[str, ...]
+    followers: int
+    worker_pid: int | None
+    generation: str | None
+    since: float
+    """When the status began, on the registry's monotonic clock, in seconds."""
+
+
+class Threads(Protocol):
+    """The driving side. All of it is plain functions: nothing here waits."""
+
+    def handle(self, client: Client, frame: bytes) -> None:
+        """Decide what a frame from this client means. Bad frames never raise."""
+
+    def detach(self, client: Client) -> None:
+        """Forget the client, at once. Unknown clients are fine. A run goes on without it."""
+
+    def attach(
+        self, client: Client, thread: ThreadKey, cursor: Cursor | None = None
+    ) -> Attachment:
+        """Make the client follow the thread, as `resume_conversation` does, from where it left off.
+
+        When the events after the cursor are all still here they follow and no snapshot is sent;
+        else the thread is opened as usual. The answer says which.
+        """
+        ...
+
+    def views(self) -> Sequence[ThreadView]:
+        """Every thread the registry knows now."""
+        ...

@@ -1,0 +1,8 @@
+"""Both event loops for every async test that has no reason to name one."""
+
+import pytest
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
