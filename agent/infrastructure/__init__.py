@@ -1,0 +1,1 @@
+"""Adapters of the agent's ports: files, processes, stdio, models."""
