@@ -1,0 +1,65 @@
+"""The `roost` command: names of programs, and nothing of what they do.
+
+A program's module is imported when its command runs, so that `roost --help`, and each program,
+pays only for itself. A command returns its ExitCode, or nothing for DONE.
+"""
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn, cast
+
+import click
+
+from roost.exit_codes import ExitCode
+from roost.version import VERSION
+
+# name: (module, attribute, the line in `roost --help`)
+_COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "daemon": ("roost.daemon.cli", "command", "Run the daemon in the foreground."),
+    "status": ("roost.daemon.care", "status", "Show whether the daemon runs, and its threads."),
+    "stop": ("roost.daemon.care", "stop", "Stop the daemon and its workers."),
+    "logs": ("roost.daemon.care", "logs", "Print the daemon's log."),
+    "trust": ("roost.trust_cli", "command", "Let a project's own settings count in full."),
+    "demo": ("roost.demo.cli", "command", "Watch what roost does, step by step, in a minute."),
+    "headless": ("roost.headless.cli", "command", "Run one task, or serve as a worker."),
+}
+
+
+class Programs(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        return cast(click.Command, getattr(importlib.import_module(module), attribute))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, says) for name, (_, _, says) in _COMMANDS.items()])
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run, and exit with what the command returned; Ctrl-C is 130, as in a shell."""
+        extra["standalone_mode"] = False
+        try:
+            result: object = super().main(*args, **extra)
+        except click.Abort:
+            sys.exit(ExitCode.INTERRUPTED)
+        except click.ClickException as exc:
+            exc.show()
+            sys.exit(exc.exit_code)
+        sys.exit(result if isinstance(result, int) else ExitCode.DONE)
+
+
+@click.group(
+    cls=Programs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Files are in ~/.roost, or where ROOST_HOME points.",
+)
+@click.version_option(VERSION, prog_name="roost")
+def main() -> None:
+    """One daemon that owns every AI-agent session on this machine."""
