@@ -1,1 +1,4 @@
-"""The daemon's side of a thread: the registry and worker supervision. Knows no wire protocol but the worker's lines."""
+"""The daemon's side of a thread: the registry and worker supervision.
+
+Knows no wire protocol but the worker's lines.
+"""

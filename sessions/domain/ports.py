@@ -20,11 +20,11 @@ class SessionsError(Exception):
 
 
 class LaunchFailed(SessionsError):
-    """No worker came to be. The message names the directory and the cause, for the client to read."""
+    """No worker came to be. The message names the directory and the cause, for clients to read."""
 
 
 class WorkerLost(SessionsError):
-    """The worker can't take the line: it is gone, stopping, or does not read. The message says which."""
+    """The worker can't take the line: gone, stopping, or not reading. The message says which."""
 
 
 class Client(Protocol):
@@ -56,9 +56,11 @@ class Worker(Protocol):
 
     def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
         """The lines, in the batches they were read in: non-empty, without their newlines."""
+        ...
 
     def exit_reason(self) -> str:
         """Why the lines ended, in words that follow "the worker": "exited with code 1"."""
+        ...
 
 
 class LaunchWorker(Protocol):
@@ -76,7 +78,7 @@ class ThreadView:
     project_dir: str
     conversation_id: str
     status: str
-    """``launching``, ``idle``, ``running``, ``waiting`` (for a person), ``stopping`` or ``stopped``."""
+    """launching, idle, running, waiting (for a person), stopping or stopped."""
     run_id: str | None
     interrupts: tuple[str, ...]
     followers: int
@@ -95,9 +97,7 @@ class Threads(Protocol):
     def detach(self, client: Client) -> None:
         """Forget the client, at once. Unknown clients are fine. A run goes on without it."""
 
-    def attach(
-        self, client: Client, thread: ThreadKey, cursor: Cursor | None = None
-    ) -> Attachment:
+    def attach(self, client: Client, thread: ThreadKey, cursor: Cursor | None = None) -> Attachment:
         """Make the client follow the thread, as `resume_conversation` does, from where it left off.
 
         When the events after the cursor are all still here they follow and no snapshot is sent;

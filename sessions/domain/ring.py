@@ -20,7 +20,7 @@ class Coverage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """The answer to an attach. `current` is where the thread was at that moment, if it ran at all."""
+    """The answer to an attach. `current` is where the thread was then, if it ran at all."""
 
     coverage: Coverage
     current: Cursor | None

@@ -1,0 +1,597 @@
+"""One thread: its worker's state, who follows it, what is open. All of the decisions about it.
+
+Rules for editing: every method is a plain `def`, so that nothing can come between a decision and
+its effect; time is an argument; the only effects are `deliver`, `send`, `stop` (ports) and an order
+to launch. After a change of anything that the status or idleness depend on, call `_settle`.
+
+A worker's life in a thread: absent -> launching -> running -> (stopping) -> absent. Frames that
+come while there is none to take them are held, in order, and decided when there is one: what a run
+input means depends on the interrupts that only a ready worker tells of.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+from sessions.domain import frames, lines
+from sessions.domain.interrupts import Interrupts, Verdict
+from sessions.domain.joining import JoinLog, OpenRun
+from sessions.domain.keys import Cursor, Generation, ThreadKey, ThreadOptions
+from sessions.domain.lines import BadLine, Line
+from sessions.domain.ports import Client, ThreadView, Worker, WorkerLost
+from sessions.domain.ring import Attachment, Coverage, Ring
+from sessions.domain.settings import RegistrySettings
+from sessions.domain.waiting import Held, Waiting
+
+# The place of a follower that still waits for its snapshot; live ones are at 0 or above.
+_JOINING = -1
+
+
+class Phase(StrEnum):
+    """Where the worker's life is."""
+
+    ABSENT = "absent"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+@dataclass(slots=True, eq=False)
+class Thread:
+    """The state of one thread. `order_launch(thread, delay)` asks for a worker, once per launch."""
+
+    key: ThreadKey
+    options: ThreadOptions
+    settings: RegistrySettings
+    order_launch: Callable[["Thread", float], None]
+    now: float
+    phase: Phase = Phase.ABSENT
+    generation: Generation | None = None
+    is_stop_wanted: bool = False
+    """A stop came while there was no process to stop yet, and nobody asked for one since."""
+    dropped_lines: int = 0
+    overgrown_states: int = 0
+    """How often the state outgrew what is kept of it for joiners."""
+    _worker: Worker | None = None
+    _is_ready: bool = False
+    _has_spoken: bool = False
+    _sequence: int = 0
+    _ring: Ring | None = None
+    _silent_exits: int = 0
+    _refused_until: float = 0.0
+    _followers: dict[Client, int] = field(default_factory=dict[Client, int])
+    """Every follower, with the sequence at which it went live, or _JOINING."""
+    _live: tuple[Client, ...] = ()
+    _lacking: dict[Client, set[str | None]] = field(default_factory=dict[Client, set[str | None]])
+    """What a joiner could not be given, until its next snapshot: the state (None), activities."""
+    _waiting: Waiting = field(default_factory=Waiting)
+    _interrupts: Interrupts = field(default_factory=Interrupts)
+    _log: JoinLog = field(init=False)
+    _chunk_opened: int = 0
+    _running_jobs: int = 0
+    _idle_since: float | None = None
+    _status: str = "stopped"
+    _status_since: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._log = JoinLog(self.settings.join_lines, self.settings.join_bytes)
+        self._status_since = self.now
+        self._settle(self.now)
+
+    # Clients
+
+    def open(self, client: Client, frame: bytes, now: float) -> None:
+        """Follow from a snapshot on. The frame goes to the worker, which answers it with one."""
+        self.now = now
+        if self._is_crowded(client):
+            return
+        self._followers[client] = _JOINING
+        self._lacking.pop(client, None)
+        self._rank_live()
+        opening = self._waiting.expect_snapshot(client, now)
+        self._hand_over(Held(client=client, frame=frame, relaunches=True, opening=opening))
+        self._settle(now)
+
+    def attach(self, client: Client, frame: bytes, cursor: Cursor | None, now: float) -> Attachment:
+        """Follow from a cursor on when all that was missed is still here, else as `open` does."""
+        ring = self._ring
+        if ring is not None and self.phase is Phase.RUNNING:
+            attachment = ring.attach(cursor)
+        elif cursor is None:
+            attachment = Attachment(coverage=Coverage.COMPLETE, current=None)
+        else:
+            attachment = Attachment(
+                coverage=Coverage.UNAVAILABLE, current=None, reason="event_generation_changed"
+            )
+        if cursor is None or ring is None or attachment.coverage is not Coverage.COMPLETE:
+            self.open(client, frame, now)
+            return attachment
+        self._waiting.forget(client)
+        self._followers[client] = cursor.sequence
+        self._lacking.pop(client, None)
+        self._rank_live()
+        for at, line in ring.after(cursor.sequence):
+            client.deliver(line, at)
+        self._settle(now)
+        return attachment
+
+    def forward(self, held: Held, now: float) -> None:
+        """Pass a frame of a follower on. Without a worker, most frames mean nothing any more."""
+        self.now = now
+        if self.phase in (Phase.ABSENT, Phase.STOPPING) and not held.relaunches:
+            return
+        if not self._is_crowded(held.client):
+            self._hand_over(held)
+            self._settle(now)
+
+    def detach(self, client: Client, now: float) -> None:
+        """Forget a client. What it asked to be run is run."""
+        self.now = now
+        self._followers.pop(client, None)
+        self._lacking.pop(client, None)
+        self._rank_live()
+        self._waiting.forget(client)
+        self._interrupts.forget(client)
+        self._settle(now)
+
+    def stop(self, now: float, *, grace: float | None = None, reason: str = "was stopped") -> None:
+        """End the worker; its exit does the bookkeeping. Who comes later gets a new one."""
+        self.now = now
+        if self.phase is Phase.LAUNCHING or (self.phase is Phase.RUNNING and not self._is_ready):
+            self._answer_everyone(f"the thread {reason} before its worker answered", "stopped")
+        if self._worker is not None:
+            self._is_ready = False
+            self.phase = Phase.STOPPING
+            self._worker.stop(self.settings.stop_grace if grace is None else grace)
+        elif self.phase is Phase.LAUNCHING:
+            self.is_stop_wanted = True
+        self._settle(now)
+
+    # The worker's life
+
+    def launched(self, worker: Worker, generation: Generation, now: float) -> None:
+        """A worker process is there. Frames wait for its ready line, if it writes one."""
+        self.now = now
+        self.phase = Phase.RUNNING
+        self.generation = generation
+        self._worker = worker
+        self._has_spoken = False
+        self._sequence = 0
+        self._chunk_opened = 0
+        self._ring = Ring(generation, self.settings.ring_events, self.settings.ring_bytes)
+        # Where a live follower joined was a place in the generation before.
+        self._followers = {c: min(at, 0) for c, at in self._followers.items()}
+        if self.is_stop_wanted:
+            self.is_stop_wanted = False
+            self.stop(now)
+        elif not self.settings.announces_ready:
+            self._become_ready()
+        self._settle(now)
+
+    def launch_failed(self, reason: str, now: float) -> None:
+        """No worker came to be: everybody who waits for it is told."""
+        self.now = now
+        self.phase = Phase.ABSENT
+        self.is_stop_wanted = False
+        self._answer_everyone(reason, "launch_failed", command_code="no_worker")
+        self._settle(now)
+
+    def exited(self, generation: Generation, reason: str, now: float) -> None:
+        """The worker is gone and its lines are all in. A stale worker's exit changes nothing."""
+        if generation != self.generation or self._worker is None:
+            return
+        self.now = now
+        was_stopping = self.phase is Phase.STOPPING
+        self._worker = None
+        self._is_ready = False
+        self.phase = Phase.ABSENT
+        self._running_jobs = 0
+        if self._has_spoken or was_stopping:
+            self._silent_exits = 0
+        else:
+            self._silent_exits += 1
+            self._refused_until = now + self.settings.backoff_refusal
+        if not self.settings.durable_interrupts:
+            self._interrupts.clear()
+        self._tell_of_exit(reason, keep_held=was_stopping)
+        for held in self._waiting.take_held():
+            self._hand_over(held)
+        self._settle(now)
+
+    def take_lines(self, batch: Sequence[bytes], now: float) -> None:
+        """Lines of the present worker, in order. Bad ones are dropped and counted."""
+        self.now = now
+        for line in batch:
+            self._sequence += 1
+            try:
+                peeked = lines.peek(line)
+            except BadLine:
+                # An empty line is nobody's fault; anything else is the worker's.
+                self.dropped_lines += bool(line.strip())
+                continue
+            decide = self._DECISIONS.get(peeked.type)
+            if decide is None:
+                self._relay(line, self._live)
+            else:
+                decide(self, peeked, line)
+
+    # What others ask
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Nothing is left to remember: no worker, no follower, nobody waiting."""
+        return self.phase is Phase.ABSENT and not self._followers and not self._waiting.held
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When `check_deadlines` has something to do, at the earliest."""
+        due: list[float] = []
+        if (oldest := self._waiting.oldest_opening) is not None:
+            due.append(oldest + self.settings.snapshot_timeout)
+        if (idle_end := self._idle_end) is not None:
+            due.append(idle_end)
+        return min(due, default=None)
+
+    def check_deadlines(self, now: float) -> None:
+        """Answer opens that waited too long; stop a worker that nobody needs."""
+        self.now = now
+        for client in self._waiting.expire(now - self.settings.snapshot_timeout):
+            client.deliver(
+                frames.bare_error(
+                    "the worker did not send the conversation in"
+                    f" {self.settings.snapshot_timeout:g} s; live events follow from here",
+                    "snapshot_timeout",
+                ),
+                None,
+            )
+            self._go_live(client)
+        if (idle_end := self._idle_end) is not None and idle_end <= now:
+            self.stop(now)
+        self._settle(now)
+
+    def view(self) -> ThreadView:
+        """What anybody may know."""
+        return ThreadView(
+            project_dir=self.key.project_dir,
+            conversation_id=self.key.conversation_id,
+            status=self._status,
+            run_id=self._log.run.run_id if self._log.run else None,
+            interrupts=tuple(sorted(self._interrupts.open)),
+            followers=len(self._followers),
+            worker_pid=self._worker.pid if self._worker else None,
+            generation=self.generation if self._worker else None,
+            since=self._status_since,
+        )
+
+    # Frames to the worker
+
+    def _hand_over(self, held: Held) -> None:
+        if self._is_ready:
+            self._send(held)
+            return
+        self._waiting.held.append(held)
+        self.is_stop_wanted = False
+        if self.phase is Phase.ABSENT:
+            self._launch()
+
+    def _launch(self) -> None:
+        waits = self.settings.backoff
+        tries = self._silent_exits
+        if tries > len(waits) and self.now < self._refused_until:
+            self._answer_everyone(
+                f"the worker of {self.key.project_dir} ended {tries} times before it said anything,"
+                f" so it is not started again for {self._refused_until - self.now:.0f} s;"
+                " `roost logs` may say why",
+                "launch_refused",
+                command_code="no_worker",
+            )
+            return
+        self.phase = Phase.LAUNCHING
+        self.order_launch(self, waits[min(tries, len(waits)) - 1] if tries else 0.0)
+
+    def _become_ready(self) -> None:
+        self._is_ready = True
+        for held in self._waiting.take_held():
+            self._send(held)
+
+    def _send(self, held: Held) -> None:
+        """Decide a frame at last, and put it into the worker's inbox."""
+        verdict = self._interrupts.judge(held.client, held.answered)
+        if verdict is Verdict.DROP:
+            return
+        if verdict is Verdict.INCOMPLETE:
+            missing = ", ".join(sorted(self._interrupts.open - held.answered))
+            text = f"nothing was run: the answer is missing interrupts that are open: {missing}"
+            held.client.deliver(frames.bare_error(text, "incomplete_resume"), None)
+            return
+        if held.command_id is not None:
+            self._waiting.expect_result(held.client, held.command_id)
+        assert self._worker is not None, "ready means that there is a worker"
+        try:
+            self._worker.send(frames.as_line(held.frame))
+        except WorkerLost as exc:
+            self._take_back(held, f"the worker did not take this: {exc}")
+
+    def _take_back(self, held: Held, reason: str) -> None:
+        """A frame that the worker can't take changes nothing, and its sender is told."""
+        if held.command_id is not None:
+            self._waiting.withdraw_result(held.client, held.command_id)
+            answer = frames.command_failed(held.command_id, "no_worker", reason)
+        else:
+            answer = frames.bare_error(reason, "worker_unavailable")
+        held.client.deliver(answer, None)
+        if held.opening is not None:
+            self._waiting.withdraw(held.opening)
+            self._go_live(held.client)
+        if held.answered:
+            self._interrupts.reopen()
+
+    def _is_crowded(self, client: Client) -> bool:
+        waiting = len(self._waiting)
+        if waiting < self.settings.max_waiting:
+            return False
+        text = f"{waiting} requests wait for this thread's worker already; try again a little later"
+        client.deliver(frames.bare_error(text, "too_many_waiting"), None)
+        return True
+
+    # Lines of the worker
+
+    def _relay(self, line: bytes, clients: Iterable[Client]) -> None:
+        """To the whole thread, the very same bytes, with their place in the events."""
+        ring = self._ring
+        assert ring is not None, "lines come from a launched worker"
+        self._has_spoken = True
+        ring.append(self._sequence, line)
+        cursor = ring.cursor
+        for client in clients:
+            client.deliver(line, cursor)
+
+    def _on_ready(self, peeked: Line, line: bytes) -> None:
+        if self._has_spoken or not self.settings.announces_ready:
+            return
+        self._has_spoken = True
+        suspended = bytes(lines.ready(line).suspended)
+        self._interrupts.clear()
+        if suspended not in (b"", b"null"):
+            self._interrupts.ask(suspended)
+        if self.phase is Phase.RUNNING:
+            self._become_ready()
+        self._settle(self.now)
+
+    def _on_run_started(self, peeked: Line, line: bytes) -> None:
+        self._log.run = OpenRun(peeked.runId or "", line)
+        self._interrupts.clear()
+        self._relay(line, self._live)
+        self._settle(self.now)
+
+    def _on_run_finished(self, peeked: Line, line: bytes) -> None:
+        self._log.run = None
+        self._interrupts.ask(line)
+        self._relay(line, self._live)
+        self._settle(self.now)
+
+    def _on_run_error(self, peeked: Line, line: bytes) -> None:
+        run, self._log.run = self._log.run, None
+        if run is not None:
+            line = line if peeked.runId else frames.with_run_id(line, run.run_id)
+        else:
+            # Outside a run it is for everyone who follows or waits, once each.
+            for client in self._waiting.answer_all_but_commands():
+                self._go_live(client)
+            if self.settings.durable_interrupts:
+                self._interrupts.reopen()
+            else:
+                self._interrupts.clear()
+        self._relay(line, self._live)
+        self._settle(self.now)
+
+    def _on_snapshot(self, peeked: Line, line: bytes) -> None:
+        opening = self._waiting.next_opening()
+        if opening is None:
+            self._relay(line, self._live)
+            return
+        self._has_spoken = True
+        client = opening.client
+        if client is None:
+            return
+        client.deliver(line, None)
+        # When it opened the thread again meanwhile, its stream begins with the last snapshot.
+        if not self._waiting.has_opening(client):
+            self._join(client)
+        self._settle(self.now)
+
+    def _join(self, client: Client) -> None:
+        """What has to follow the snapshot, in the same step, so that nothing comes in between."""
+        said, lost = self._log.lines()
+        for line in said:
+            client.deliver(line, None)
+        if lost:
+            self._lacking[client] = set(lost)
+        if not said and self._interrupts.open:
+            client.deliver(self._interrupts.line, None)
+        self._go_live(client)
+
+    def _on_item_opened(self, peeked: Line, line: bytes) -> None:
+        self._log.item_opened(lines.item_key(peeked, lines.OPENS), line)
+        self._relay(line, self._live)
+
+    def _on_item_closed(self, peeked: Line, line: bytes) -> None:
+        self._log.item_closed(lines.item_key(peeked, lines.CLOSES))
+        self._relay(line, self._live)
+
+    def _on_chunk(self, peeked: Line, line: bytes) -> None:
+        if lines.is_placeable(peeked):
+            self._chunk_opened = self._sequence
+            self._relay(line, self._live)
+        else:
+            # Who came after the chunk that named the item could not tell what this belongs to.
+            opened = self._chunk_opened
+            self._relay(line, [c for c in self._live if self._followers[c] < opened])
+
+    def _on_state_snapshot(self, peeked: Line, line: bytes) -> None:
+        self._log.state.snapshot(line)
+        self._running_jobs = lines.jobs_in_snapshot(line)
+        self._has_again(None)
+        self._relay(line, self._live)
+        self._settle(self.now)
+
+    def _on_state_delta(self, peeked: Line, line: bytes) -> None:
+        state = self._log.state
+        was_lost = state.is_lost
+        state.patch(line)
+        self.overgrown_states += state.is_lost and not was_lost
+        self._running_jobs = lines.jobs_in_delta(line, self._running_jobs)
+        self._relay(line, self._having(None))
+        self._settle(self.now)
+
+    def _on_activity_snapshot(self, peeked: Line, line: bytes) -> None:
+        name = peeked.messageId or ""
+        keeps = lines.keeps_existing(line)
+        if self._log.activity_snapshot(name, line, keeps_existing=keeps):
+            self._has_again(name)
+        self._relay(line, self._live)
+
+    def _on_activity_delta(self, peeked: Line, line: bytes) -> None:
+        name = peeked.messageId or ""
+        self._log.activity_delta(name, line)
+        self._relay(line, self._having(name))
+
+    def _on_command_result(self, peeked: Line, line: bytes) -> None:
+        self._has_spoken = True
+        try:
+            client = self._waiting.next_for_result(lines.command_result(line).id)
+        except BadLine:
+            self.dropped_lines += 1
+            return
+        if client is not None:
+            client.deliver(line, None)
+        self._settle(self.now)
+
+    # Answers that no worker gives
+
+    def _answer_everyone(
+        self, reason: str, code: str, *, command_code: str = "worker_exited"
+    ) -> None:
+        """Whoever waits for anything of this thread gets one answer; the queues are empty then."""
+        held = self._waiting.take_held()
+        waiting = self._waiting.take_openings()
+        waiting += [h.client for h in held if h.opening is None and h.command_id is None]
+        error = frames.bare_error(reason, code)
+        for client in dict.fromkeys(waiting):
+            client.deliver(error, None)
+            self._go_live(client)
+        commands = [(h.client, h.command_id) for h in held if h.command_id is not None]
+        for client, command_id in commands + self._waiting.take_commands():
+            client.deliver(frames.command_failed(command_id, command_code, reason), None)
+        answerer = self._interrupts.reopen()
+        if answerer is not None:
+            answerer.deliver(error, None)
+
+    def _tell_of_exit(self, reason: str, *, keep_held: bool) -> None:
+        """The exit of a worker is news for those who followed its run, and those who waited.
+
+        After a stop that was asked for, the frames that came meanwhile wait for the next worker.
+        """
+        run, self._log.run = self._log.run, None
+        told = list(self._live) if run is not None else []
+        held = () if keep_held else self._waiting.take_held()
+        told += [h.client for h in held if h.opening is None and h.command_id is None]
+        joining = self._waiting.take_openings(sent_only=True)
+        told += joining
+        answerer = self._interrupts.reopen()
+        if run is not None:
+            error = frames.run_ended_in_error(
+                run.run_id,
+                f"the worker {reason}: it exited mid-run. What it had done stays done and is in the"
+                " conversation; send a message to go on",
+                "worker_exit",
+            )
+        else:
+            told += [answerer] if answerer is not None else []
+            error = frames.bare_error(
+                f"the worker {reason}: it exited before it answered. The conversation is safe; open"
+                " it again, or send a message, to start a new worker (`roost logs` may say why)",
+                "worker_exit",
+            )
+        for client in dict.fromkeys(told):
+            client.deliver(error, None)
+        for client in joining:
+            self._go_live(client)
+        unknown = f"the worker {reason} before it answered; the outcome is unknown"
+        commands = [(h.client, h.command_id) for h in held if h.command_id is not None]
+        for client, command_id in commands + self._waiting.take_commands():
+            client.deliver(frames.command_failed(command_id, "worker_exited", unknown), None)
+
+    # Smaller steps
+
+    def _go_live(self, client: Client) -> None:
+        """From here on the client gets what the whole thread gets."""
+        if self._followers.get(client) == _JOINING and not self._waiting.has_opening(client):
+            self._followers[client] = self._sequence
+            self._rank_live()
+
+    def _rank_live(self) -> None:
+        self._live = tuple(c for c, at in self._followers.items() if at != _JOINING)
+
+    def _having(self, name: str | None) -> Iterable[Client]:
+        """The live followers that have what a patch of this document applies to."""
+        if not self._lacking:
+            return self._live
+        return [c for c in self._live if name not in self._lacking.get(c, ())]
+
+    def _has_again(self, name: str | None) -> None:
+        for lacking in self._lacking.values():
+            lacking.discard(name)
+
+    @property
+    def _idle_end(self) -> float | None:
+        """Until when a worker that nobody needs is kept."""
+        if self.phase is not Phase.RUNNING or self._idle_since is None:
+            return None
+        keep = self.settings.idle_timeout
+        if self._interrupts.open:
+            keep = max(keep, self.settings.approval_timeout)
+        return self._idle_since + keep
+
+    def _settle(self, now: float) -> None:
+        """Bring what is derived up to date: the status, and since when nobody needs the worker."""
+        status = self._present_status()
+        if status != self._status:
+            self._status, self._status_since = status, now
+        is_needed = (
+            self._followers
+            or self._log.run is not None
+            or self._running_jobs > 0
+            or self._waiting.is_needed
+        )
+        if is_needed:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = now
+
+    def _present_status(self) -> str:
+        if self.phase in (Phase.STOPPING, Phase.LAUNCHING):
+            return self.phase.value
+        if self._log.run is not None:
+            return "running"
+        if self._interrupts.open:
+            return "waiting"
+        return "idle" if self.phase is Phase.RUNNING else "stopped"
+
+    _DECISIONS: ClassVar[dict[str, Callable[["Thread", Line, bytes], None]]] = {
+        "ready": _on_ready,
+        "RUN_STARTED": _on_run_started,
+        "RUN_FINISHED": _on_run_finished,
+        "RUN_ERROR": _on_run_error,
+        "MESSAGES_SNAPSHOT": _on_snapshot,
+        "STATE_SNAPSHOT": _on_state_snapshot,
+        "STATE_DELTA": _on_state_delta,
+        "ACTIVITY_SNAPSHOT": _on_activity_snapshot,
+        "ACTIVITY_DELTA": _on_activity_delta,
+        "command_result": _on_command_result,
+        **dict.fromkeys(lines.OPENS, _on_item_opened),
+        **dict.fromkeys(lines.CLOSES, _on_item_closed),
+        **dict.fromkeys(lines.CHUNKS, _on_chunk),
+    }
+    """What a line of each type changes; every other type is only relayed."""

@@ -1,0 +1,360 @@
+"""LaunchWorker as a plain subprocess: a command in a process group of its own, behind pipes.
+
+A worker is gone when its process is: what is buffered is drained, its group is killed, then its
+lines end; a grandchild that holds the pipe changes nothing. Stopping is a sequence: an `interrupt`
+line and the end of its stdin, the grace, SIGTERM, two seconds, SIGKILL.
+
+The pipes are bare file descriptors, because "drained" has to mean exactly that: read until the
+kernel says it holds no more, without waiting for an end of file that may never come.
+"""
+
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import structlog
+from anyio.abc import Process
+
+from sessions.domain.keys import ThreadKey, ThreadOptions
+from sessions.domain.ports import LaunchFailed, WorkerLost
+from sessions.domain.splitter import LineSplitter, LineTooLong
+from sessions.infrastructure.environment import worker_environment
+from sessions.infrastructure.open_files import restore_open_files
+from sessions.infrastructure.stderr_log import StderrLog
+
+log = structlog.stdlib.get_logger()
+
+MIB = 1024 * 1024
+# A pipe of Linux holds 64 KiB, so that a read never gets more; measured: larger pipes are slower.
+_READ_BYTES = 64 * 1024
+# What may wait for a worker that does not read: a full line of 16 MiB, and as much again.
+_INBOX_BYTES = 32 * MIB
+_INBOX_LINES = 4096
+# Between SIGTERM and SIGKILL (design, section 13, item 8).
+_TERM_GRACE = 2.0
+# What is read after the process is gone: all that a pipe can hold. More comes from somebody else.
+_DRAIN_BYTES = MIB
+# How long the killed process may take to be reaped before the launcher gives up on it.
+_REAP_TIMEOUT = 5.0
+_INTERRUPT = b'{"type":"interrupt"}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubprocessLauncher:
+    """Runs `argv` plus the arguments of the thread, in the thread's project dir."""
+
+    argv: Sequence[str]
+    environ: Mapping[str, str]
+    write_timeout: float = 10.0
+    """How long a worker may leave its full stdin unread before it is ended."""
+    max_line_bytes: int = 256 * MIB
+    open_files: int | None = None
+    """The soft limit of open files that the worker gets back, when the daemon raised its own."""
+
+    @asynccontextmanager
+    async def __call__(
+        self, thread: ThreadKey, options: ThreadOptions
+    ) -> AsyncGenerator["SubprocessWorker"]:
+        """Run the worker; leaving the block ends it and its whole group. Raises LaunchFailed."""
+        argv = [*self.argv, *_arguments(thread, options)]
+        environ = worker_environment(self.environ, thread, options)
+        pipes = _Pipes.make()
+        try:
+            process = await anyio.open_process(
+                argv,
+                stdin=pipes.child_stdin,
+                stdout=pipes.child_stdout,
+                stderr=pipes.child_stderr,
+                cwd=thread.project_dir,
+                env=environ,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as exc:
+            pipes.close()
+            raise LaunchFailed(_why_not(argv[0], thread.project_dir, exc)) from exc
+        # No await until the try: a cancellation in that gap would leak a live process.
+        stderr = StderrLog(process.pid)
+        try:
+            pipes.close_childs()
+            if self.open_files is not None:
+                restore_open_files(process.pid, self.open_files)
+            worker = SubprocessWorker(process, pipes, stderr, self)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(worker.write_inbox)
+                tasks.start_soon(worker.collect_stderr)
+                tasks.start_soon(worker.watch_exit)
+                tasks.start_soon(worker.carry_out_stop)
+                try:
+                    yield worker
+                finally:
+                    tasks.cancel_scope.cancel()
+        finally:
+            _signal_group(process, signal.SIGKILL)
+            with anyio.move_on_after(_REAP_TIMEOUT, shield=True):
+                await process.wait()
+            stderr.close()
+            pipes.close()
+
+
+class SubprocessWorker:
+    """A running worker. Made by the launcher, whose tasks run its coroutines."""
+
+    def __init__(
+        self,
+        process: Process,
+        pipes: "_Pipes",
+        stderr: StderrLog,
+        launcher: SubprocessLauncher,
+    ) -> None:
+        self.pid = process.pid
+        self._process = process
+        self._pipes = pipes
+        self._write_timeout = launcher.write_timeout
+        self._splitter = LineSplitter(launcher.max_line_bytes)
+        self._inbox: deque[bytes] = deque()
+        self._inbox_bytes = 0
+        self._inbox_filled = anyio.Event()
+        self._is_deaf = False
+        self._drainable = _DRAIN_BYTES
+        self._stop_deadline: float | None = None
+        self._stop_changed = anyio.Event()
+        self._exited = anyio.Event()
+        self._stderr = stderr
+        self._failure: str | None = None
+
+    # The port
+
+    def send(self, line: bytes) -> None:
+        """Put a line into the inbox. Raises WorkerLost."""
+        if self._exited.is_set():
+            raise WorkerLost("it has just exited")
+        if self._stop_deadline is not None:
+            raise WorkerLost("it is being stopped")
+        if self._is_deaf:
+            raise WorkerLost("it has closed its input")
+        is_full = len(self._inbox) >= _INBOX_LINES or self._inbox_bytes + len(line) > _INBOX_BYTES
+        if self._inbox and is_full:
+            raise WorkerLost("it does not read what it was sent before")
+        self._put(line)
+
+    def stop(self, grace: float) -> None:
+        """Begin the stop sequence, or hurry it."""
+        deadline = anyio.current_time() + grace
+        if self._stop_deadline is None:
+            self._put(_INTERRUPT)
+        elif deadline >= self._stop_deadline:
+            return
+        self._stop_deadline = deadline
+        self._stop_changed.set()
+        self._inbox_filled.set()
+
+    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
+        return self
+
+    async def __anext__(self) -> Sequence[bytes]:
+        """The lines of one read; they end when the process is gone and its pipe is drained."""
+        while not self._exited.is_set():
+            # Always a wait, also when there is something: a worker that floods must not keep the
+            # loop to itself, and one turn for each read is what clients' writes are gathered by.
+            with suppress(anyio.ClosedResourceError):
+                await anyio.wait_readable(self._pipes.stdout)
+            chunk = self._read()
+            if chunk == b"":
+                # It closed its stdout. It may still live, but has nothing more to say.
+                await self._exited.wait()
+            elif chunk is not None and (batch := self._split(chunk)):
+                return batch
+        while self._drainable > 0 and (chunk := self._read()):
+            self._drainable -= len(chunk)
+            if batch := self._split(chunk):
+                return batch
+        if self._splitter.unfinished:
+            log.warning("unfinished_line_dropped", bytes=self._splitter.unfinished)
+        raise StopAsyncIteration
+
+    def exit_reason(self) -> str:
+        """Why the lines ended."""
+        if self._failure is not None:
+            return self._failure
+        code = self._process.returncode
+        if code is None:
+            return "did not end"
+        if code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"exited with code {code}"
+
+    # Coroutines that the launcher runs
+
+    async def write_inbox(self) -> None:
+        """Write out the inbox, one line after the other; at a stop, close stdin behind it."""
+        fd = self._pipes.stdin
+        while True:
+            while self._inbox:
+                line = self._inbox.popleft()
+                self._inbox_bytes -= len(line)
+                if not await self._write(fd, line + b"\n"):
+                    return
+            if self._stop_deadline is not None:
+                self._pipes.close_stdin()
+                return
+            self._inbox_filled = anyio.Event()
+            await self._inbox_filled.wait()
+
+    async def collect_stderr(self) -> None:
+        """Hand stderr over to the log, line by line."""
+        fd = self._pipes.stderr
+        while True:
+            await anyio.wait_readable(fd)
+            if not self._stderr.read_from(fd):
+                return
+
+    async def watch_exit(self) -> None:
+        """Wait for the process; what it leaves behind in its group ends with it."""
+        await self._process.wait()
+        _signal_group(self._process, signal.SIGKILL)
+        self._stderr.read_from(self._pipes.stderr)
+        self._exited.set()
+        # Whoever holds the other end may hold it for ever: the reader must not wait for its end.
+        anyio.notify_closing(self._pipes.stdout)
+
+    async def carry_out_stop(self) -> None:
+        """Once a stop was asked for: the grace, SIGTERM, two seconds, SIGKILL."""
+        await self._stop_changed.wait()
+        while (left := self._time_left()) > 0:
+            self._stop_changed = anyio.Event()
+            with anyio.move_on_after(left):
+                await self._stop_changed.wait()
+        _signal_group(self._process, signal.SIGTERM)
+        await anyio.sleep(_TERM_GRACE)
+        _signal_group(self._process, signal.SIGKILL)
+
+    # Smaller steps
+
+    def _put(self, line: bytes) -> None:
+        self._inbox.append(line)
+        self._inbox_bytes += len(line)
+        self._inbox_filled.set()
+
+    def _time_left(self) -> float:
+        assert self._stop_deadline is not None
+        return self._stop_deadline - anyio.current_time()
+
+    def _read(self) -> bytes | None:
+        """What the pipe holds now; empty at its end, None when there is nothing yet."""
+        try:
+            return os.read(self._pipes.stdout, _READ_BYTES)
+        except BlockingIOError:
+            return None
+
+    def _split(self, chunk: bytes) -> list[bytes]:
+        try:
+            return self._splitter.feed(chunk)
+        except LineTooLong as exc:
+            self._fail(f"wrote {exc}")
+            self._drainable = 0
+            raise StopAsyncIteration from exc
+
+    async def _write(self, fd: int, line: bytes) -> bool:
+        """Write all of it, or learn that nobody reads. Progress renews the deadline."""
+        view = memoryview(line)
+        while view:
+            try:
+                written = os.write(fd, view)
+            except BlockingIOError:
+                with anyio.move_on_after(self._write_timeout) as scope:
+                    await anyio.wait_writable(fd)
+                if scope.cancelled_caught:
+                    self._fail(f"did not read its input for {self._write_timeout:g} s")
+                    return False
+            except OSError:
+                # It closed its stdin, or it is gone, which its exit will tell.
+                self._is_deaf = True
+                return False
+            else:
+                view = view[written:]
+        return True
+
+    def _fail(self, reason: str) -> None:
+        """The worker breaks the protocol: there is nothing left to ask it."""
+        self._failure = f"was ended, because it {reason}"
+        log.warning("worker_ended", worker_pid=self.pid, reason=reason)
+        _signal_group(self._process, signal.SIGKILL)
+
+
+@dataclass(slots=True)
+class _Pipes:
+    """Our ends and the child's ends; each is closed once."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    child_stdin: int
+    child_stdout: int
+    child_stderr: int
+
+    @classmethod
+    def make(cls) -> "_Pipes":
+        made: list[int] = []
+        try:
+            for _ in range(3):
+                made += os.pipe()
+        except OSError as exc:
+            for fd in made:
+                os.close(fd)
+            raise LaunchFailed(f"no pipes could be made for a worker: {exc.strerror}") from exc
+        child_stdin, stdin, stdout, child_stdout, stderr, child_stderr = made
+        for fd in (stdin, stdout, stderr):
+            os.set_blocking(fd, False)
+        return cls(stdin, stdout, stderr, child_stdin, child_stdout, child_stderr)
+
+    def close_childs(self) -> None:
+        for name in ("child_stdin", "child_stdout", "child_stderr"):
+            self._close(name)
+
+    def close_stdin(self) -> None:
+        self._close("stdin")
+
+    def close(self) -> None:
+        for name in self.__slots__:
+            self._close(name)
+
+    def _close(self, name: str) -> None:
+        fd: int = getattr(self, name)
+        if fd >= 0:
+            setattr(self, name, -1)
+            os.close(fd)
+
+
+def _arguments(thread: ThreadKey, options: ThreadOptions) -> list[str]:
+    """The worker's command line behind the configured command (design, section 3)."""
+    arguments = ["headless", "--serve", "--require-approval"]
+    arguments += ["--session-id", thread.conversation_id]
+    if options.model is not None:
+        arguments += ["--model", options.model]
+    if options.mode is not None:
+        arguments += ["--mode", options.mode]
+    return arguments
+
+
+def _why_not(command: str, project_dir: str, exc: Exception) -> str:
+    """Say which of the two it was: the command, or the directory."""
+    cause = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+    where = f"no worker could be started in {project_dir}"
+    path = Path(project_dir)
+    if not path.is_dir():
+        problem = "is not a directory" if path.exists() else "does not exist"
+        return f"{where}: the directory {problem}"
+    if not os.access(path, os.X_OK):
+        return f"{where}: the directory can't be entered ({cause})"
+    return f"{where}: the worker command {command!r} can't be run ({cause})"
+
+
+def _signal_group(process: Process, signum: signal.Signals) -> None:
+    # The new session made the pid the group's id. A group that is gone, or foreign, is left alone.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signum)
