@@ -1,0 +1,26 @@
+"""The numbers of the binding, with the design's defaults."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingSettings:
+    """How the port behaves. Durations in seconds."""
+
+    token: str
+    port: int = 52789
+    """0 picks a free one."""
+    hello_timeout: float = 5.0
+    ping_interval: float = 20.0
+    """How often a client is pinged, and how long the answer may take."""
+    write_timeout: float = 10.0
+    """How long a client may take nothing of what waits for it."""
+    outbox_frames: int = 1024
+    outbox_bytes: int = 8 * 2**20
+    max_frame_bytes: int = 20 * 2**20
+    farewell_timeout: float = 2.0
+    """How long a client may take to read its last frames when the daemon stops."""
+
+    def __post_init__(self) -> None:
+        if not self.token.strip():
+            raise ValueError("the binding needs a token: an empty one would let everybody in")

@@ -1,0 +1,143 @@
+"""The endpoint `/ws`: handshake, frames in, and one way out that every connection takes.
+
+Decides the order of a connection's life. Never looks into a frame after the hello: what frames
+mean is the registry's business. Host and Origin were checked before (`agui.guard`).
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import structlog
+
+from agui.hello import PROTOCOL_VERSION, BadHello, Hello, parse_hello
+from agui.outbox import Outbox
+from agui.settings import BindingSettings
+from agui.text_frames import SharedEncoder
+from agui.websocket_client import WebSocketClient
+from agui.wire import open_wire
+from sessions.domain.ports import Threads
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+_GOING_AWAY = 1001
+_UNSUPPORTED_DATA = 1003
+
+log = structlog.get_logger()
+
+
+class WebSocketEndpoint:
+    """An ASGI application for WebSocket scopes. One object serves all connections."""
+
+    def __init__(self, threads: Threads, settings: BindingSettings) -> None:
+        self._threads = threads
+        self._settings = settings
+        self._encoder = SharedEncoder()
+        self._clients: set[WebSocketClient] = set()
+        self._connections = 0
+        self._left = anyio.Event()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        self._connections += 1
+        with structlog.contextvars.bound_contextvars(client_id=self._connections):
+            try:
+                await self._connection(scope, receive, send)
+            except Exception:
+                # The last stop of one connection's troubles: the others go on.
+                log.exception("connection_failed")
+
+    async def end_all(self) -> None:
+        """End every stream: what waits is written, then it is closed. Returns after the last."""
+        while self._clients:
+            for client in self._clients:
+                client.end()
+            self._left = anyio.Event()
+            await self._left.wait()
+
+    def cut_all(self) -> None:
+        """Hang up on whoever is still here."""
+        for client in tuple(self._clients):
+            client.hang_up("the daemon stopped and it did not read its last frames")
+
+    async def _connection(self, scope: Message, receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        await send({"type": "websocket.accept"})
+        try:
+            hello = await self._hello(receive)
+        except BadHello as exc:
+            # No frame, not even a close frame: whoever knocks learns nothing.
+            log.warning("hello_refused", reason=str(exc))
+            return
+        if not hello.speaks_our_version:
+            log.warning(
+                "client_speaks_another_version",
+                client_kind=hello.kind,
+                client_version=hello.protocol_version,
+                our_version=PROTOCOL_VERSION,
+            )
+        with structlog.contextvars.bound_contextvars(client_kind=hello.kind):
+            await self._attached(hello, scope, receive, send)
+
+    async def _hello(self, receive: Receive) -> Hello:
+        """The first frame, in time. Raises BadHello."""
+        with anyio.move_on_after(self._settings.hello_timeout):
+            message = await receive()
+            text = message.get("text") if message["type"] == "websocket.receive" else None
+            if text is None:
+                raise BadHello("it left or sent something else before a hello")
+            return parse_hello(text.encode(), self._settings.token)
+        raise BadHello("no hello came in time")
+
+    async def _attached(self, hello: Hello, scope: Message, receive: Receive, send: Send) -> None:
+        """From the welcome to the last frame; the registry forgets the client on every way out."""
+        settings = self._settings
+        client = WebSocketClient(
+            hello,
+            open_wire(scope, send, self._encoder, settings.write_timeout),
+            Outbox(settings.outbox_frames, settings.outbox_bytes),
+            anyio.CancelScope(),
+        )
+        for frame in hello.welcome():
+            client.deliver(frame, None)
+        self._clients.add(client)
+        log.info("client_connected")
+        reason = "the connection was cut"
+        try:
+            with client.scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._farewell, client, send)
+                    reason = await self._read(client, receive, send)
+                    client.scope.cancel()
+        finally:
+            self._clients.discard(client)
+            self._left.set()
+            self._threads.detach(client)
+            log.info("client_disconnected", reason=client.hung_up or reason)
+
+    async def _read(self, client: WebSocketClient, receive: Receive, send: Send) -> str:
+        """Hand every frame to the registry until the connection ends; answers why it did."""
+        while True:
+            message = await receive()
+            if message["type"] != "websocket.receive":
+                return f"closed with {message.get('code', 1005)}"
+            text = message.get("text")
+            if text is None:
+                await _close(send, _UNSUPPORTED_DATA)
+                return "it sent a binary message"
+            self._threads.handle(client, text.encode())
+            await client.wait_unclogged()
+
+    async def _farewell(self, client: WebSocketClient, send: Send) -> None:
+        """Write until there is nothing left to write to this client, then close the stream."""
+        await client.write_out()
+        if client.hung_up is None:
+            await _close(send, _GOING_AWAY)
+
+
+async def _close(send: Send, code: int) -> None:
+    # A client that is gone already is an OSError here, and no news.
+    with suppress(OSError):
+        await send({"type": "websocket.close", "code": code})

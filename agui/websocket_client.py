@@ -1,0 +1,86 @@
+"""A client behind a WebSocket, as the registry sees it: `deliver`, and nothing that waits.
+
+Decides when a client is hung up on. The registry calls `deliver` in the middle of its own
+decisions, so a hang-up only marks the client and cuts its connection; the task that owns the
+connection tells the registry when it notices.
+"""
+
+from dataclasses import dataclass, field
+
+import anyio
+
+from agui.hello import Hello
+from agui.outbox import Outbox
+from agui.wire import Stalled, Wire
+from sessions.domain.keys import Cursor
+
+
+@dataclass(slots=True, eq=False)
+class WebSocketClient:
+    """One connection that said hello. `write_out` is run by the task that owns it."""
+
+    hello: Hello
+    wire: Wire
+    outbox: Outbox
+    scope: anyio.CancelScope
+    """Everything that is done for the connection; cancelled by a hang-up."""
+    hung_up: str | None = None
+    """Why we cut it, in words for the log."""
+    _ending: bool = False
+    _idle: bool = False
+    """`write_out` waits for news: only then is waking it worth the price."""
+    _news: anyio.Event = field(default_factory=anyio.Event)
+    _taken: anyio.Event = field(default_factory=anyio.Event)
+
+    def deliver(self, frame: bytes, cursor: Cursor | None) -> None:
+        if self.hung_up is not None or self._ending:
+            return
+        encoded = self.wire.encode(frame)
+        if cursor is None:
+            self.outbox.put_answer(encoded)
+        elif not self.outbox.put_live(encoded) and not self._made_room(encoded):
+            self.hang_up("it did not keep up with its events")
+            return
+        if self._idle:
+            self._wake()
+
+    def hang_up(self, reason: str) -> None:
+        """Cut the connection. Does nothing the second time."""
+        if self.hung_up is None:
+            self.hung_up = reason
+            self.outbox.take()
+            self.wire.abort()
+            self.scope.cancel()
+
+    def end(self) -> None:
+        """Take no more frames, and let `write_out` return once those it has are written."""
+        self._ending = True
+        self._wake()
+
+    async def write_out(self) -> None:
+        """Write what is delivered, everything that waits at once, until `end` or a hang-up."""
+        while not (self._ending and not self.outbox):
+            if not self.outbox:
+                self._news = anyio.Event()
+                self._idle = True
+                await self._news.wait()
+            try:
+                await self.wire.write(self.outbox.take())
+            except Stalled:
+                self.hang_up("it took nothing for the whole write deadline")
+                return
+            self._taken.set()
+
+    async def wait_unclogged(self) -> None:
+        """Wait while the answers to this client pile up unread."""
+        while self.outbox.clogged:
+            self._taken = anyio.Event()
+            await self._taken.wait()
+
+    def _wake(self) -> None:
+        self._idle = False
+        self._news.set()
+
+    def _made_room(self, encoded: bytes) -> bool:
+        """A burst in one turn of the loop is no lag: write early, if the client keeps up."""
+        return self.wire.write_now(self.outbox.take()) and self.outbox.put_live(encoded)

@@ -1,0 +1,107 @@
+"""How frames leave: through the transport our server lends, or one by one through any server.
+
+The endpoint sees the protocol `Wire` only. What is written is whole frames, in order.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+
+from agui.text_frames import SharedEncoder
+from agui.uvicorn_protocol import EXTENSION, BindingWebSocket
+
+Send = Callable[[Any], Awaitable[None]]
+
+
+class Stalled(Exception):
+    """The client took nothing for the whole write deadline."""
+
+
+class Wire(Protocol):
+    """One connection, written to by one task."""
+
+    def encode(self, payload: bytes) -> bytes:
+        """Prepare a payload for `write`. Cheap when the same object comes again."""
+        ...
+
+    def write_now(self, frames: list[bytes]) -> bool:
+        """Write without waiting, if the client keeps up; False, and nothing done, if not."""
+        ...
+
+    async def write(self, frames: list[bytes]) -> None:
+        """Write all of them and wait until the client took most of it. Raises Stalled."""
+        ...
+
+    def abort(self) -> None:
+        """Cut the connection, if this wire can."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransportWire:
+    """Several frames per write, encoded once for all clients."""
+
+    connection: BindingWebSocket
+    encoder: SharedEncoder
+    write_timeout: float
+
+    def encode(self, payload: bytes) -> bytes:
+        return self.encoder(payload)
+
+    def write_now(self, frames: list[bytes]) -> bool:
+        if not self.connection.can_write():
+            return False
+        self.connection.send_blob(b"".join(frames))
+        return True
+
+    async def write(self, frames: list[bytes]) -> None:
+        if self.connection.is_over():
+            return  # its reader is about to hear of it
+        self.connection.send_blob(b"".join(frames))
+        while not self.connection.writable.is_set():
+            before = self.connection.buffered()
+            with anyio.move_on_after(self.write_timeout) as deadline:
+                await self.connection.wait_writable()
+            if deadline.cancelled_caught and self.connection.buffered() >= before:
+                raise Stalled
+
+    def abort(self) -> None:
+        self.connection.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class PlainWire:
+    """One `websocket.send` per frame, for a server that lends no transport."""
+
+    send: Send
+    write_timeout: float
+
+    def encode(self, payload: bytes) -> bytes:
+        return payload
+
+    def write_now(self, frames: list[bytes]) -> bool:
+        return False
+
+    async def write(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            with anyio.move_on_after(self.write_timeout) as deadline:
+                try:
+                    await self.send({"type": "websocket.send", "text": frame.decode()})
+                except OSError:
+                    return  # gone; its reader is about to hear of it
+            if deadline.cancelled_caught:
+                raise Stalled
+
+    def abort(self) -> None:
+        """The server closes the connection when its endpoint returns."""
+
+
+def open_wire(
+    scope: Mapping[str, Any], send: Send, encoder: SharedEncoder, write_timeout: float
+) -> Wire:
+    """The best wire a connection offers."""
+    connection = scope.get("extensions", {}).get(EXTENSION)
+    if isinstance(connection, BindingWebSocket):
+        return TransportWire(connection, encoder, write_timeout)
+    return PlainWire(send, write_timeout)

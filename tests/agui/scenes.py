@@ -1,0 +1,94 @@
+"""A running binding on a free port, with a fake registry behind it, and clients that dial it."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import anyio
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from agui.server import Binding
+from agui.settings import BindingSettings
+from sessions.domain.ports import Client
+from tests.agui.fakes import FakeThreads
+
+TOKEN = "t0ken-t0ken"
+ACK = '{"type":"browser_hello_ack","protocol_version":2}'
+NO_EXTENSION = '{"type":"browser_extension_status","connected":false,"protocol_version":1}'
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    port: int
+    threads: FakeThreads
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/ws"
+
+    @asynccontextmanager
+    async def dial(self, **options: Any) -> AsyncGenerator[ClientConnection]:
+        """A connection that has said nothing yet."""
+        defaults: dict[str, Any] = {
+            "compression": None,
+            "max_size": None,
+            "proxy": None,
+            "ping_interval": None,
+            "open_timeout": 5,
+            "close_timeout": 0.2,
+        }
+        async with connect(self.url, **(defaults | options)) as socket:
+            yield socket
+
+    @asynccontextmanager
+    async def client(
+        self, kind: str = "extension", **options: Any
+    ) -> AsyncGenerator[ClientConnection]:
+        """A connection whose hello was answered."""
+        async with self.dial(**options) as socket:
+            await socket.send(hello(client=kind))
+            assert await said(socket) == ACK
+            if kind != "extension":
+                assert await said(socket) == NO_EXTENSION
+            yield socket
+
+    async def known(self, socket: ClientConnection) -> Client:
+        """The client that the registry sees behind a connection."""
+        mark = json.dumps({"type": "mark", "of": id(socket)})
+        await socket.send(mark)
+        await self.threads.wait_for(lambda: mark.encode() in self.threads.frames)
+        return next(c for c, frame in self.threads.handled if frame == mark.encode())
+
+
+def hello(**members: Any) -> str:
+    """A good hello, with members changed; those set to None are left out."""
+    full: dict[str, Any] = {"type": "browser_hello", "token": TOKEN, "protocol_version": 2}
+    return json.dumps({k: v for k, v in (full | members).items() if v is not None})
+
+
+async def said(socket: ClientConnection) -> str:
+    """The next frame, in time."""
+    with anyio.fail_after(5):
+        return cast(str, await socket.recv())
+
+
+async def closing(socket: ClientConnection) -> tuple[list[str], int | None]:
+    """Everything that still comes, and the code the server closed with (None: without a frame)."""
+    frames: list[str] = []
+    with anyio.fail_after(10):
+        while True:
+            try:
+                frames.append(cast(str, await socket.recv()))
+            except ConnectionClosed as exc:
+                return frames, exc.rcvd.code if exc.rcvd else None
+
+
+@asynccontextmanager
+async def binding(threads: FakeThreads | None = None, **changed: Any) -> AsyncGenerator[Scene]:
+    threads = threads or FakeThreads()
+    settings = replace(BindingSettings(token=TOKEN, port=0), **changed)
+    async with Binding(threads, settings, "9.9.9").serving() as port:
+        yield Scene(port, threads)
