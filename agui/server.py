@@ -66,25 +66,30 @@ class Binding:
         self._threads = threads
         self._settings = settings
         self._version = version
+        self._farewells: anyio.CancelScope | None = None
 
     @asynccontextmanager
-    async def serving(self) -> AsyncGenerator[int]:
-        """Serve while the block runs; yields the port. Raises PortTaken before anything starts.
+    async def serving(self, listener: socket.socket) -> AsyncGenerator[int]:
+        """Serve on the socket while the block runs; yields its port.
 
         Needs the asyncio event loop: the server library does.
         """
-        with listen(self._settings.port) as listener:
-            port = int(listener.getsockname()[1])
-            endpoint = WebSocketEndpoint(self._threads, self._settings)
-            server = _Server(self._config(endpoint, port))
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_serve, server, listener)
-                try:
-                    yield port
-                finally:
-                    with anyio.move_on_after(self._longest_stop, shield=True):
-                        await self._stop(server, endpoint)
-                    tasks.cancel_scope.cancel()
+        port = int(listener.getsockname()[1])
+        endpoint = WebSocketEndpoint(self._threads, self._settings)
+        server = _Server(self._config(endpoint, port))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_serve, server, listener)
+            try:
+                yield port
+            finally:
+                with anyio.move_on_after(self._longest_stop, shield=True):
+                    await self._stop(server, endpoint)
+                tasks.cancel_scope.cancel()
+
+    def hurry(self) -> None:
+        """Wait no longer for clients to read their last frames."""
+        if self._farewells is not None:
+            self._farewells.cancel()
 
     def _config(self, endpoint: WebSocketEndpoint, port: int) -> uvicorn.Config:
         status = StatusRoute(
@@ -118,7 +123,7 @@ class Binding:
 
     async def _stop(self, server: "_Server", endpoint: WebSocketEndpoint) -> None:
         server.close_listeners()
-        with anyio.move_on_after(self._settings.farewell_timeout):
+        with anyio.move_on_after(self._settings.farewell_timeout) as self._farewells:
             await endpoint.end_all()
         endpoint.cut_all()
         server.leave()

@@ -13,12 +13,17 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 EXTENSION = "roost.transport"
 
-# How long what a client still sends is thrown away after it was told that its frame is too long.
-_LINGER = 2.0
+# What a client still sends after it broke the protocol is thrown away until it pauses this long,
+_QUIET = 0.1
+# and no longer than this.
+_LONGEST_LINGER = 2.0
 
 
 class BindingWebSocket(WebSocketsSansIOProtocol):
     """One connection. It is in the ASGI scope's extensions under `EXTENSION`."""
+
+    _is_quiet = False
+    _linger_until = 0.0
 
     async def run_asgi(self) -> None:
         extensions = cast("dict[str, object] | None", self.scope.get("extensions"))
@@ -56,11 +61,13 @@ class BindingWebSocket(WebSocketsSansIOProtocol):
         self.abort()
 
     def handle_parser_exception(self) -> None:
-        """Tell the client why, and read on for a moment without looking.
+        """Tell the client why, and read on without looking until it is quiet.
 
         Closing while its data is unread would make the kernel reset the connection, and the
-        client would never see the close frame that says what was wrong.
+        client would never see the close frame that says what was wrong. Called again for all that
+        comes after the error.
         """
+        self._is_quiet = False
         if self.close_timer is not None:
             return
         close = self.conn.close_sent
@@ -68,10 +75,17 @@ class BindingWebSocket(WebSocketsSansIOProtocol):
         event = {"type": "websocket.disconnect", "code": close.code, "reason": close.reason}
         self.queue.put_nowait(cast(ASGIReceiveEvent, event))
         self.transport.write(b"".join(self.conn.data_to_send()))
-        self.transport.write_eof()
         self.close_sent = True
         self.stop_keepalive()
-        self.close_timer = self.loop.call_later(_LINGER, self.transport.abort)
+        self._linger_until = self.loop.time() + _LONGEST_LINGER
+        self._linger()
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
+
+    def _linger(self) -> None:
+        if self._is_quiet or self.loop.time() > self._linger_until:
+            self.transport.abort()
+            return
+        self._is_quiet = True
+        self.close_timer = self.loop.call_later(_QUIET, self._linger)

@@ -10,7 +10,7 @@ import anyio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from agui.server import Binding
+from agui.server import Binding, listen
 from agui.settings import BindingSettings
 from sessions.domain.ports import Client
 from tests.agui.fakes import FakeThreads
@@ -90,5 +90,6 @@ async def closing(socket: ClientConnection) -> tuple[list[str], int | None]:
 async def binding(threads: FakeThreads | None = None, **changed: Any) -> AsyncGenerator[Scene]:
     threads = threads or FakeThreads()
     settings = replace(BindingSettings(token=TOKEN, port=0), **changed)
-    async with Binding(threads, settings, "9.9.9").serving() as port:
-        yield Scene(port, threads)
+    with listen(settings.port) as listener:
+        async with Binding(threads, settings, "9.9.9").serving(listener) as port:
+            yield Scene(port, threads)

@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from agui.server import Binding, PortTaken
+from agui.server import PortTaken, listen
 from agui.settings import BindingSettings
 from sessions.domain.ports import ThreadView
 from tests.agui.fakes import FakeThreads
@@ -148,13 +148,11 @@ async def test_status_tells_the_threads_with_ages() -> None:
     assert told["protocol_version"] == 2
 
 
-async def test_a_taken_port_is_one_clear_error() -> None:
+def test_a_taken_port_is_one_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        taken = Binding(FakeThreads(), BindingSettings(token=TOKEN, port=port), "1")
         with pytest.raises(PortTaken, match=rf"127\.0\.0\.1:{port} .*ROOST_BINDING__PORT"):
-            async with taken.serving():
-                pass
+            listen(port)
 
 
 @pytest.mark.parametrize("token", ["", "  "])

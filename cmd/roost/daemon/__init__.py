@@ -1,0 +1,1 @@
+"""The daemon: owns every thread of this machine's user."""

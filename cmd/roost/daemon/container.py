@@ -1,0 +1,83 @@
+"""The daemon's composition root: builds inert objects; `main` enters what has a lifetime."""
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from dependency_injector import containers, providers
+
+from agui.server import Binding, listen
+from agui.settings import BindingSettings
+from roost.daemon.main import Daemon
+from roost.daemon.run_file import RunFile
+from roost.home import RoostHome
+from roost.settings import BindingSection, WorkerSection
+from roost.version import VERSION
+from sessions.domain.settings import RegistrySettings
+from sessions.infrastructure.subprocess_worker import SubprocessLauncher
+from sessions.registry import Registry
+
+
+def worker_argv(worker: WorkerSection) -> Sequence[str]:
+    """The configured command, else this very program.
+
+    `-P` keeps the working directory, which is the user's project, out of the import path: a folder
+    of theirs named like one of our packages must not be run in its place.
+    """
+    return worker.command or (sys.executable, "-P", "-m", "roost")
+
+
+def registry_settings(worker: WorkerSection) -> RegistrySettings:
+    """A foreign command announces nothing, and keeps open decisions only if the user says so."""
+    ours = worker.command is None
+    durable = worker.durable_interrupts
+    return RegistrySettings(
+        idle_timeout=worker.idle_timeout,
+        approval_timeout=worker.approval_timeout,
+        stop_grace=worker.stop_grace,
+        max_line_bytes=worker.max_line_bytes,
+        durable_interrupts=ours if durable is None else durable,
+        announces_ready=ours,
+    )
+
+
+def binding_settings(binding: BindingSection, token: str) -> BindingSettings:
+    return BindingSettings(
+        token=token,
+        port=binding.port,
+        hello_timeout=binding.hello_timeout,
+        ping_interval=binding.ping_interval,
+        write_timeout=binding.write_timeout,
+        outbox_frames=binding.outbox_frames,
+        outbox_bytes=binding.outbox_bytes,
+        max_frame_bytes=binding.max_frame_bytes,
+    )
+
+
+class DaemonContainer(containers.DeclarativeContainer):
+    """Given: home, the two sections, the token, the environment, the children's file limit."""
+
+    home = providers.Dependency(instance_of=RoostHome)
+    worker = providers.Dependency(instance_of=WorkerSection)
+    binding_section = providers.Dependency(instance_of=BindingSection)
+    token = providers.Dependency(instance_of=str)
+    environ: providers.Dependency[dict[str, str]] = providers.Dependency(instance_of=dict)
+    open_files = providers.Dependency(instance_of=int)
+
+    launch = providers.Singleton(
+        SubprocessLauncher,
+        argv=providers.Callable(worker_argv, worker),
+        environ=environ,
+        open_files=open_files,
+    )
+    registry = providers.Singleton(Registry, launch, providers.Callable(registry_settings, worker))
+    binding = providers.Singleton(
+        Binding, registry, providers.Callable(binding_settings, binding_section, token), VERSION
+    )
+    program = providers.Singleton(
+        Daemon,
+        registry=registry,
+        binding=binding,
+        listen=providers.Callable(partial, listen, binding_section.provided.port),
+        run_file=providers.Factory(RunFile, home.provided.daemon_json),
+    )

@@ -1,0 +1,103 @@
+"""The daemon's life: what is entered, in which order, and how it ends.
+
+Rules for editing: whatever has a lifetime is entered here and nowhere else. The stop order is the
+nesting read from the inside: listeners and client streams (the binding), then workers (the
+registry), then the run file. A signal only begins the end; a second one shortens every grace.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from socket import socket
+from typing import Protocol
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from agent.infrastructure.process import process_start
+from agui.hello import PROTOCOL_VERSION
+from agui.server import HOST
+from roost.daemon.run_file import DaemonRecord, RunFile
+from roost.exit_codes import ExitCode
+from roost.version import VERSION
+
+log = structlog.get_logger()
+
+
+class Workers(Protocol):
+    """What the daemon enters and leaves of the registry."""
+
+    def serving(self) -> AbstractAsyncContextManager[None]: ...
+    def hurry(self) -> None: ...
+
+
+class Port(Protocol):
+    """What it enters and leaves of the binding."""
+
+    def serving(self, listener: socket) -> AbstractAsyncContextManager[int]: ...
+    def hurry(self) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Daemon:
+    """One run of the daemon, from an open port to the exit code."""
+
+    registry: Workers
+    binding: Port
+    listen: Callable[[], socket]
+    run_file: RunFile
+    _stop: anyio.Event = field(default_factory=anyio.Event)
+    _port_closed: anyio.Event = field(default_factory=anyio.Event)
+
+    async def run(self) -> ExitCode:
+        """Serve until a signal, then stop in order. Raises PortTaken before anything started."""
+        with self.listen() as listener:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(self._heed_signals)
+                try:
+                    await self._serve(listener)
+                finally:
+                    self.run_file.remove()
+                tasks.cancel_scope.cancel()
+        log.info("daemon_stopped")
+        return ExitCode.DONE
+
+    async def _serve(self, listener: socket) -> None:
+        async with self.registry.serving():
+            async with self.binding.serving(listener) as port:
+                self.run_file.write(_record(port))
+                log.info("daemon_ready", host=HOST, port=port, pid=os.getpid(), version=VERSION)
+                await self._stop.wait()
+                log.info("daemon_stopping")
+            self._port_closed.set()
+
+    async def _heed_signals(self, *, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for signum in signals:
+                log.info("signal_received", reason=signal.Signals(signum).name)
+                if not self._stop.is_set():
+                    self._stop.set()
+                    continue
+                self.binding.hurry()
+                # The registry hurries once it is stopping, which it does behind the port.
+                await self._port_closed.wait()
+                self.registry.hurry()
+
+
+def _record(port: int) -> DaemonRecord:
+    pid = os.getpid()
+    return DaemonRecord(
+        pid=pid,
+        process_start=process_start(pid),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        host=HOST,
+        port=port,
+        socket=None,
+        version=VERSION,
+        protocol_version=PROTOCOL_VERSION,
+    )

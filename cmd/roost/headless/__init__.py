@@ -1,0 +1,1 @@
+"""`roost headless`: one conversation served as a worker, or one task without a daemon."""

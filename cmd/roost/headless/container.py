@@ -1,0 +1,37 @@
+"""What a worker's runs work with, wired. Everything here is inert: nothing is entered or started."""
+
+from dependency_injector import containers, providers
+
+from agent.infrastructure.models.catalogue import find_model
+from agent.infrastructure.tools.bash import Bash
+from agent.infrastructure.tools.files import Edit, Read, Write
+from agent.infrastructure.tools.search import Glob, Grep
+from agent.infrastructure.tools.todos import TodoWrite
+
+
+class HeadlessContainer(containers.DeclarativeContainer):
+    """The model and the tools of one conversation."""
+
+    project_dir = providers.Dependency()
+    environ = providers.Dependency()
+    sandbox = providers.Dependency()
+    tool_timeout = providers.Dependency()
+    model_name = providers.Dependency()
+    access = providers.Dependency()
+    new_id = providers.Dependency()
+    log = providers.Dependency()
+
+    model = providers.Singleton(
+        find_model, name=model_name, access=access, new_id=new_id, log=log
+    )
+    tools = providers.List(
+        providers.Singleton(
+            Bash, project_dir=project_dir, environ=environ, timeout=tool_timeout
+        ),
+        providers.Singleton(Read, sandbox=sandbox),
+        providers.Singleton(Write, sandbox=sandbox),
+        providers.Singleton(Edit, sandbox=sandbox),
+        providers.Singleton(Grep, sandbox=sandbox),
+        providers.Singleton(Glob, sandbox=sandbox),
+        providers.Singleton(TodoWrite),
+    )

@@ -1,0 +1,106 @@
+"""The slow half of a worker's start: settings, logging, the model's library, the tools.
+
+It runs in a thread while the worker already answers. Whatever it finds wrong is one line that
+names the setting.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from agent.domain.approval import Mode
+from agent.domain.ports import LanguageModel, ModelFailed, Tool
+from agent.equipment import DEFAULT_MAX_TURNS, Equipment, StartFailed
+from agent.infrastructure.tools.sandbox import Sandbox
+from agent.instructions import instructions
+from roost.headless.deferred_log import DeferredLog
+from roost.home import RoostHome
+
+_NO_JUDGE = (
+    "The mode 'auto-with-judge' needs a judge, and none can be set up yet. Set agent.mode (or"
+    " --mode) to standard, plan or auto."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """Call it once, in a thread. Raises StartFailed."""
+
+    home: RoostHome
+    project_dir: Path
+    environ: Mapping[str, str]
+    model: str | None
+    mode: str | None
+    new_id: Callable[[], str]
+    log: DeferredLog
+
+    def __call__(self) -> Equipment:
+        from roost.settings import SettingsError, load_headless
+
+        try:
+            settings = load_headless(self.environ, self.home, str(self.project_dir))
+        except SettingsError as exc:
+            self._log_to(sys.stderr.isatty(), "info")
+            raise StartFailed(str(exc)) from exc
+        self._log_to(settings.logging.stderr_json, settings.logging.level)
+        for sentence in settings.ignored:
+            self.log("warning", "settings_ignored", reason=sentence)
+        agent = settings.agent
+        mode = cast(Mode, self.mode or agent.mode)
+        if mode == "auto-with-judge":
+            raise StartFailed(_NO_JUDGE)
+
+        from agent.infrastructure.models.catalogue import DEFAULT_MODEL, ProviderAccess
+        from roost.headless.container import HeadlessContainer
+
+        sandbox = Sandbox.around(self.project_dir, agent.sandbox_directories)
+        model_name = self.model or agent.model or DEFAULT_MODEL
+        container = HeadlessContainer(
+            project_dir=self.project_dir,
+            environ=_environment_of_tools(self.environ),
+            sandbox=sandbox,
+            tool_timeout=agent.tool_timeout,
+            model_name=model_name,
+            access={
+                name: ProviderAccess(
+                    section.base_url,
+                    section.api_key.get_secret_value() if section.api_key else None,
+                )
+                for name, section in settings.providers.items()
+            },
+            new_id=self.new_id,
+            log=self.log,
+        )
+        container.check_dependencies()
+        tools: list[Tool] = container.tools()
+        try:
+            model: LanguageModel = container.model()
+        except ModelFailed as exc:
+            raise StartFailed(str(exc)) from exc
+        return Equipment(
+            model=model,
+            model_name=model_name,
+            tools={tool.spec.name: tool for tool in tools},
+            mode=mode,
+            instructions=instructions(
+                self.project_dir,
+                sandbox.roots,
+                agent.system_prompt,
+                agent.custom_instructions,
+            ),
+            max_turns=agent.max_turns or DEFAULT_MAX_TURNS,
+        )
+
+    def _log_to(self, stderr_json: bool, level: str) -> None:
+        raise NotImplementedError
+
+
+def _environment_of_tools(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a command that the agent runs inherits: the user's environment, less our own."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if not (name.startswith("ROOST_") and (name.endswith("TOKEN") or "__" in name))
+    }
