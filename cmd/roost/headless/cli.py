@@ -62,7 +62,8 @@ def command(
         raise click.UsageError("say what to do: roost headless 'task'. Or --serve for a worker.")
     if decision is not None and session_id is None:
         raise click.UsageError(f"--{decision} needs --session-id.")
-    from roost.headless.main import Options, run
+    from roost.headless.main import run
+    from roost.headless.options import Options
 
     return run(
         Options(

@@ -1,4 +1,4 @@
-"""What a worker's runs work with, wired. Everything here is inert: nothing is entered or started."""
+"""What a worker's runs work with, wired. All of it is inert: nothing is entered or started."""
 
 from dependency_injector import containers, providers
 
@@ -12,22 +12,18 @@ from agent.infrastructure.tools.todos import TodoWrite
 class HeadlessContainer(containers.DeclarativeContainer):
     """The model and the tools of one conversation."""
 
-    project_dir = providers.Dependency()
-    environ = providers.Dependency()
-    sandbox = providers.Dependency()
-    tool_timeout = providers.Dependency()
-    model_name = providers.Dependency()
-    access = providers.Dependency()
-    new_id = providers.Dependency()
-    log = providers.Dependency()
+    project_dir: providers.Dependency[object] = providers.Dependency()
+    environ: providers.Dependency[object] = providers.Dependency()
+    sandbox: providers.Dependency[object] = providers.Dependency()
+    tool_timeout: providers.Dependency[object] = providers.Dependency()
+    model_name: providers.Dependency[object] = providers.Dependency()
+    access: providers.Dependency[object] = providers.Dependency()
+    new_id: providers.Dependency[object] = providers.Dependency()
+    log: providers.Dependency[object] = providers.Dependency()
 
-    model = providers.Singleton(
-        find_model, name=model_name, access=access, new_id=new_id, log=log
-    )
+    model = providers.Singleton(find_model, name=model_name, access=access, new_id=new_id, log=log)
     tools = providers.List(
-        providers.Singleton(
-            Bash, project_dir=project_dir, environ=environ, timeout=tool_timeout
-        ),
+        providers.Singleton(Bash, project_dir=project_dir, environ=environ, timeout=tool_timeout),
         providers.Singleton(Read, sandbox=sandbox),
         providers.Singleton(Write, sandbox=sandbox),
         providers.Singleton(Edit, sandbox=sandbox),

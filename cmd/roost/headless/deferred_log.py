@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class DeferredLog:
-    """Call it like any log. `hand_over` gives the kept lines, and all later ones, to the real one."""
+    """Call it like any log. `hand_over` gives the kept lines, and later ones, to another."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[str, str, dict[str, object]]] = []

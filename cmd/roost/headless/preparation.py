@@ -4,11 +4,10 @@ It runs in a thread while the worker already answers. Whatever it finds wrong is
 names the setting.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 from agent.domain.approval import Mode
 from agent.domain.ports import LanguageModel, ModelFailed, Tool
@@ -17,6 +16,8 @@ from agent.infrastructure.tools.sandbox import Sandbox
 from agent.instructions import instructions
 from roost.headless.deferred_log import DeferredLog
 from roost.home import RoostHome
+
+Level = Literal["debug", "info", "warning", "error"]
 
 _NO_JUDGE = (
     "The mode 'auto-with-judge' needs a judge, and none can be set up yet. Set agent.mode (or"
@@ -35,6 +36,7 @@ class Preparation:
     mode: str | None
     new_id: Callable[[], str]
     log: DeferredLog
+    quiet: bool = False
 
     def __call__(self) -> Equipment:
         from roost.settings import SettingsError, load_headless
@@ -42,7 +44,7 @@ class Preparation:
         try:
             settings = load_headless(self.environ, self.home, str(self.project_dir))
         except SettingsError as exc:
-            self._log_to(sys.stderr.isatty(), "info")
+            self._log_to(self.environ.get("ROOST_LOGGING__STDERR_JSON") == "true", "info")
             raise StartFailed(str(exc)) from exc
         self._log_to(settings.logging.stderr_json, settings.logging.level)
         for sentence in settings.ignored:
@@ -74,7 +76,7 @@ class Preparation:
             log=self.log,
         )
         container.check_dependencies()
-        tools: list[Tool] = container.tools()
+        tools = cast(list[Tool], container.tools())
         try:
             model: LanguageModel = container.model()
         except ModelFailed as exc:
@@ -93,8 +95,19 @@ class Preparation:
             max_turns=agent.max_turns or DEFAULT_MAX_TURNS,
         )
 
-    def _log_to(self, stderr_json: bool, level: str) -> None:
-        raise NotImplementedError
+    def _log_to(self, stderr_json: bool, level: Level) -> None:
+        import structlog
+
+        from roost.logs import configure
+
+        # Who runs one task wants its answer; what went well is for the operator of a daemon.
+        configure("warning" if self.quiet and level == "info" else level, stderr_json)
+        log = structlog.get_logger()
+
+        def write(level: str, event: str, /, **fields: object) -> None:
+            getattr(log, level)(event, **fields)
+
+        self.log.hand_over(write)
 
 
 def _environment_of_tools(environ: Mapping[str, str]) -> dict[str, str]:

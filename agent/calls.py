@@ -1,0 +1,131 @@
+"""The calls of one response: which run at once, which wait for a person, and what they came to.
+
+A call with effects is recorded as started, synced, before it starts; with its result recorded too
+it can never run twice, and without one its outcome is called unknown.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from agent.domain.approval import PLAN_REFUSAL, Effect, Mode, Verdict, verdict
+from agent.domain.conversation import Answer
+from agent.domain.entries import CallStarted, Resulted, StateSet
+from agent.domain.events import Interrupt, StateDelta, ToolCallResult
+from agent.domain.messages import ToolCall, result_text
+from agent.domain.ports import BadArguments, PreparedCall, ToolResult
+from agent.domain.transcript import tool_message
+from agent.equipment import Equipment
+from agent.say import Say
+
+_RESPONSE_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean", "description": "false declines; absent approves"},
+        "reason": {"type": "string", "description": "told to the model when declined"},
+    },
+}
+_SHOWN_SUMMARY = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    call: ToolCall
+    effect: Effect
+    prepared: PreparedCall
+
+
+class Calls:
+    """Runs the calls of one run, one after the other."""
+
+    def __init__(self, say: Say, equipment: Equipment) -> None:
+        self._say = say
+        self._rec = say.recorder
+        self._tools = equipment.tools
+        self._mode: Mode = equipment.mode
+        self.is_running = False
+
+    async def handle(self, calls: Sequence[ToolCall]) -> list[Interrupt]:
+        """Run what may run, refuse what may not, and return what a person is asked for."""
+        waiting: list[Interrupt] = []
+        for call in calls:
+            ready = self._prepare(call)
+            if isinstance(ready, ToolResult):
+                await self.finish(call.id, ready)
+                continue
+            match verdict(self._mode, ready.effect):
+                case Verdict.RUN:
+                    await self._run(ready)
+                case Verdict.REFUSE:
+                    await self.finish(call.id, ToolResult(success=False, error=PLAN_REFUSAL))
+                case Verdict.ASK:
+                    waiting.append(_interrupt(call, ready.prepared.summary))
+        return waiting
+
+    async def resume(self, calls: Mapping[str, ToolCall], answers: Sequence[Answer]) -> None:
+        """Run what was approved and say of the rest that it was declined, in the calls' order."""
+        decided = {answer.interrupt_id: answer for answer in answers}
+        for call_id, call in calls.items():
+            answer = decided.get(call_id)
+            if answer is None or not answer.approved:
+                reason = f": {answer.reason}" if answer and answer.reason else ""
+                declined = f"Not run: declined by the user{reason}."
+                await self.finish(call_id, ToolResult(success=False, error=declined))
+                continue
+            ready = self._prepare(call)
+            if isinstance(ready, ToolResult):
+                await self.finish(call_id, ready)
+            else:
+                await self._run(ready)
+
+    async def finish(self, call_id: str, result: ToolResult) -> None:
+        """Record and tell what a call came to. Raises HistoryFailed."""
+        told = ToolCallResult(
+            message_id=self._say.new_id(),
+            tool_call_id=call_id,
+            content=result_text(success=result.success, output=result.output, error=result.error),
+            role="tool",
+        )
+        message = tool_message(told)
+        if not result.success:
+            message = msgspec.structs.replace(message, error=result.error or "failed")
+        states = [StateSet(key=key, value=value) for key, value in result.state.items()]
+        await self._rec.record(Resulted(message=message), *states)
+        self._say(told)
+        for key, value in result.state.items():
+            self._say(StateDelta(delta=[{"op": "add", "path": f"/{key}", "value": value}]))
+        await self._say.wait_writable()
+
+    def _prepare(self, call: ToolCall) -> _Ready | ToolResult:
+        tool = self._tools.get(call.function.name)
+        if tool is None:
+            known = ", ".join(sorted(self._tools))
+            error = f"There is no tool {call.function.name!r}. The tools are: {known}."
+            return ToolResult(success=False, error=error)
+        try:
+            prepared = tool.prepare(call.function.arguments.encode() or b"{}")
+        except BadArguments as exc:
+            return ToolResult(success=False, error=f"Not run: {exc}")
+        return _Ready(call, tool.spec.effect, prepared)
+
+    async def _run(self, ready: _Ready) -> None:
+        if ready.effect in (Effect.CHANGES, Effect.RUNS):
+            await self._rec.record(CallStarted(tool_call_id=ready.call.id))
+        self.is_running = True
+        try:
+            result = await ready.prepared.run()
+        finally:
+            self.is_running = False
+        await self.finish(ready.call.id, result)
+
+
+def _interrupt(call: ToolCall, summary: str) -> Interrupt:
+    shown = summary if len(summary) <= _SHOWN_SUMMARY else summary[: _SHOWN_SUMMARY - 3] + "..."
+    return Interrupt(
+        id=call.id,
+        reason="tool_call",
+        message=f"{call.function.name} waits for your approval: {shown}",
+        tool_call_id=call.id,
+        response_schema=_RESPONSE_SCHEMA,
+    )

@@ -1,0 +1,66 @@
+"""Which calls run, which ask first and which are refused: one table of mode and effect.
+
+It knows what a tool does only as one word. Whether a path is inside the sandbox is the tool's own
+business; who answers a question is the run's.
+"""
+
+from enum import Enum
+from typing import Literal
+
+Mode = Literal["standard", "plan", "auto", "auto-with-judge"]
+
+
+class Effect(Enum):
+    """What running a tool may do."""
+
+    READS = "reads"
+    NOTES = "notes"
+    """Changes only what the conversation itself keeps, such as the list of todos."""
+    CHANGES = "changes"
+    RUNS = "runs"
+    """Runs a program, which may do anything."""
+
+
+class Verdict(Enum):
+    RUN = "run"
+    ASK = "ask"
+    REFUSE = "refuse"
+
+
+PLAN_REFUSAL = (
+    "Not run: the mode is 'plan', in which nothing is changed and no program is run."
+    " Read what you need, and describe what you would do instead."
+)
+
+_VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
+    "standard": {
+        Effect.READS: Verdict.RUN,
+        Effect.NOTES: Verdict.RUN,
+        Effect.CHANGES: Verdict.ASK,
+        Effect.RUNS: Verdict.ASK,
+    },
+    "plan": {
+        Effect.READS: Verdict.RUN,
+        Effect.NOTES: Verdict.RUN,
+        Effect.CHANGES: Verdict.REFUSE,
+        Effect.RUNS: Verdict.REFUSE,
+    },
+    "auto": {
+        Effect.READS: Verdict.RUN,
+        Effect.NOTES: Verdict.RUN,
+        Effect.CHANGES: Verdict.RUN,
+        Effect.RUNS: Verdict.RUN,
+    },
+    # Without a judge this mode does not start; with one, what it does not allow is asked.
+    "auto-with-judge": {
+        Effect.READS: Verdict.RUN,
+        Effect.NOTES: Verdict.RUN,
+        Effect.CHANGES: Verdict.ASK,
+        Effect.RUNS: Verdict.ASK,
+    },
+}
+
+
+def verdict(mode: Mode, effect: Effect) -> Verdict:
+    """What happens to a call with that effect in that mode."""
+    return _VERDICTS[mode][effect]

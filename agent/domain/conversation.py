@@ -1,0 +1,250 @@
+"""What a conversation is now: its entries, folded one by one.
+
+It decides what a resume answers, which message is new, which runs were seen, what an earlier
+process left open, and what of that is uncertain. It writes nothing and knows no clock: the caller
+records an entry first and applies it then, so that memory is never ahead of the disk.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.domain.entries import (
+    Accepted,
+    Begun,
+    Called,
+    CallStarted,
+    Entry,
+    Partial,
+    Responded,
+    Resulted,
+    RunEnded,
+    RunOpened,
+    Said,
+    StateSet,
+)
+from agent.domain.events import Interrupt, Outcome, RunFinished
+from agent.domain.messages import INTERRUPTED, Message, ToolCall, result_text
+from agent.domain.transcript import Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One entry of a resume: the decision on one interrupt."""
+
+    interrupt_id: str
+    approved: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MissingAnswers:
+    """The resume leaves these interrupts open; nothing of it may run."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ModelUsage:
+    """Tokens of one model over the whole conversation."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """A call that a model wanted. `started_at` is set when its effect may have begun."""
+
+    call: ToolCall
+    started_at: str | None = None
+    answered: bool = False
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The folded history of one conversation."""
+
+    conversation_id: str
+    transcript: Transcript = field(default_factory=Transcript)
+    run_ids: set[str] = field(default_factory=set[str])
+    open_run: str | None = None
+    suspended: RunEnded | None = None
+    queue: list[Accepted] = field(default_factory=list[Accepted])
+    calls: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
+    responses: dict[str, Responded] = field(default_factory=dict[str, Responded])
+    todos: list[object] = field(default_factory=list[object])
+    usage: dict[str, ModelUsage] = field(default_factory=dict[str, ModelUsage])
+    has_begun: bool = False
+    _message_ids: set[str] = field(default_factory=set[str])
+
+    def apply(self, entry: Entry) -> None:
+        """Take one recorded entry."""
+        match entry:
+            case Begun():
+                self.has_begun = True
+            case Accepted():
+                self.queue.append(entry)
+                self._message_ids.update(message.id for message in entry.messages)
+            case RunOpened():
+                self._open(entry)
+            case Partial(events=events):
+                for event in events:
+                    self.transcript.apply(event)
+            case Said(message=message):
+                self.transcript.put(message)
+                self._note_calls(message.tool_calls or ())
+            case Called(message_id=message_id, calls=calls):
+                self.transcript.put_calls(message_id, calls)
+                self._note_calls(calls)
+            case Responded():
+                for message_id in entry.message_ids:
+                    self.responses[message_id] = entry
+                self._count(entry)
+            case CallStarted(tool_call_id=call_id, at=at):
+                if call_id in self.calls:
+                    self.calls[call_id].started_at = at
+            case Resulted(message=message):
+                self.transcript.put(message)
+                if message.tool_call_id in self.calls:
+                    self.calls[message.tool_call_id].answered = True
+            case StateSet(key=key, value=value):
+                if key == "todos" and isinstance(value, list):
+                    self.todos = list(value)  # pyright: ignore[reportUnknownArgumentType]
+            case RunEnded():
+                self.open_run = None
+                self.suspended = entry if entry.outcome == "interrupt" else None
+
+    def is_known(self, message_id: str) -> bool:
+        """Does the conversation already have this message, or a place in the queue for it?"""
+        return message_id in self._message_ids or message_id in self.transcript
+
+    def interrupts(self) -> Sequence[Interrupt]:
+        """What the suspended run waits for; empty when nothing is suspended."""
+        return self.suspended.interrupts if self.suspended else ()
+
+    def suspended_event(self) -> RunFinished | None:
+        """The RUN_FINISHED that the open interrupts came with."""
+        ended = self.suspended
+        if ended is None:
+            return None
+        return RunFinished(
+            thread_id=self.conversation_id,
+            run_id=ended.run_id,
+            outcome=Outcome(type="interrupt", interrupts=ended.interrupts),
+            result=ended.result,
+            usage=ended.usage,
+        )
+
+    def covers(self, answers: Iterable[Answer]) -> MissingAnswers | None:
+        """Are all open interrupts answered? Ids that are not open do not matter."""
+        given = {answer.interrupt_id for answer in answers}
+        missing = sorted(i.id for i in self.interrupts() if i.id not in given)
+        return MissingAnswers(tuple(missing)) if missing else None
+
+    def unanswered(self) -> list[CallRecord]:
+        """Calls without a result, in the order the model made them."""
+        return [record for record in self.calls.values() if not record.answered]
+
+    def shared_state(self) -> dict[str, object]:
+        """The state object, with all its keys."""
+        return {
+            "todos": self.todos,
+            "usage": self.usage_rows(),
+            "backgroundTasks": {"running": 0, "jobs": []},
+        }
+
+    def usage_rows(self) -> list[dict[str, object]]:
+        """The `usage` key of the state: one row a model."""
+        return [_usage_row(model, usage) for model, usage in self.usage.items()]
+
+    def _open(self, opened: RunOpened) -> None:
+        self.open_run = opened.run_id
+        self.run_ids.add(opened.run_id)
+        self.suspended = None
+        taken = [waiting for waiting in self.queue if waiting.id == opened.input]
+        self.queue = [waiting for waiting in self.queue if waiting.id != opened.input]
+        for waiting in taken:
+            for message in waiting.messages:
+                self.transcript.put(message)
+
+    def _note_calls(self, calls: Iterable[ToolCall]) -> None:
+        for call in calls:
+            if call.id in self.calls:
+                self.calls[call.id].call = call
+            else:
+                self.calls[call.id] = CallRecord(call)
+
+    def _count(self, response: Responded) -> None:
+        row = self.usage.setdefault(f"{response.provider}:{response.model}", ModelUsage())
+        row.input_tokens += response.input_tokens
+        row.output_tokens += response.output_tokens
+        row.cached_input_tokens += response.cached_input_tokens
+
+
+def fold(conversation_id: str, entries: Iterable[Entry]) -> Conversation:
+    """The conversation that a history tells of."""
+    conversation = Conversation(conversation_id)
+    for entry in entries:
+        conversation.apply(entry)
+    return conversation
+
+
+def left_by_a_crash(
+    conversation: Conversation, new_ids: Mapping[str, str] | None = None
+) -> list[Entry]:
+    """What to record for a run that the process before this one did not end.
+
+    A call that had begun is never run again by itself: its result says that the outcome is unknown,
+    so that the model looks before it repeats. One that had not begun says so. Partial messages
+    stay, marked. Message ids are made from the call ids unless `new_ids` has better ones.
+    """
+    if conversation.open_run is None:
+        return []
+    entries: list[Entry] = [
+        Said(message=message) for message in conversation.transcript.mark_interrupted()
+    ]
+    noted = {c.id for m in conversation.transcript for c in m.tool_calls or ()}
+    answered = {m.tool_call_id for m in conversation.transcript if m.role == "tool"}
+    for call_id in (c for c in noted_in_order(conversation) if c in noted and c not in answered):
+        record = conversation.calls.get(call_id)
+        started = record.started_at if record else None
+        message_id = (new_ids or {}).get(call_id, f"result-{call_id}")
+        entries.append(Resulted(message=lost_result(call_id, message_id, started)))
+    entries.append(RunEnded(run_id=conversation.open_run, outcome="interrupted"))
+    return entries
+
+
+def noted_in_order(conversation: Conversation) -> list[str]:
+    """The ids of all calls in the transcript, in its order."""
+    return [c.id for m in conversation.transcript for c in m.tool_calls or ()]
+
+
+def lost_result(call_id: str, message_id: str, started_at: str | None) -> Message:
+    """The result of a call whose process ended before it could tell one."""
+    if started_at is None:
+        error = "It was not run: the worker ended before it began."
+    else:
+        error = (
+            f"It was started at {started_at}; its outcome is unknown, because the worker ended"
+            " before it could record one. Check what it did before you repeat it."
+        )
+    return Message(
+        id=message_id,
+        role="tool",
+        tool_call_id=call_id,
+        content=result_text(success=False, error=error),
+        error=error,
+        metadata={INTERRUPTED: True},
+    )
+
+
+def _usage_row(model: str, usage: ModelUsage) -> dict[str, object]:
+    row: dict[str, object] = {
+        "model": model,
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+    }
+    if usage.cached_input_tokens:
+        row["cachedInputTokens"] = usage.cached_input_tokens
+    return row

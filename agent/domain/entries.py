@@ -1,0 +1,165 @@
+"""The entries of a conversation's history: one JSON object a line, an append-only tree.
+
+Every entry has an id, its parent's id, a time and a kind. Rules for editing: an entry that was
+written once is read for ever, so fields are only added, always with a default; a kind that this
+version does not know is skipped by the reader and kept in the file.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from agent.domain.events import Growth, Interrupt, Usage
+from agent.domain.messages import Message, ToolCall
+
+FORMAT = 1
+
+
+class _Entry(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="kind"):
+    id: str = ""
+    parent: str | None = None
+    at: str = ""
+
+
+class Begun(_Entry, tag="conversation"):
+    """The first entry: whose history this is."""
+
+    conversation_id: str
+    project_dir: str
+    format: int = FORMAT
+
+
+class Accepted(_Entry, tag="input"):
+    """A run input that waits for its turn; a run that takes it names this entry."""
+
+    messages: list[Message]
+    run_id: str | None = None
+
+
+class RunOpened(_Entry, tag="run_started"):
+    """A run began. It took the input named, if any, and answered the open interrupts, if any."""
+
+    run_id: str
+    input: str | None = None
+    answers: dict[str, bool] | None = None
+    declined_because: dict[str, str] | None = None
+
+
+class Partial(_Entry, tag="partial"):
+    """What a message grew by since the last entry. Not synced: a whole message replaces it."""
+
+    events: list[Growth]
+
+
+class Said(_Entry, tag="message"):
+    """A whole message that is not a tool's result."""
+
+    message: Message
+
+
+class Called(_Entry, tag="calls"):
+    """The whole calls of a message that was written before."""
+
+    message_id: str
+    calls: list[ToolCall]
+
+
+class Responded(_Entry, tag="response"):
+    """A model's response is complete: its tokens, and what only its provider needs back."""
+
+    message_ids: list[str]
+    provider: str
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    opaque: dict[str, object] | None = None
+
+
+class CallStarted(_Entry, tag="call_started"):
+    """A call with effects is about to run. Synced before it does, so that it never runs twice."""
+
+    tool_call_id: str
+
+
+class Resulted(_Entry, tag="result"):
+    """What a call came to, as the tool message that clients get."""
+
+    message: Message
+
+
+class StateSet(_Entry, tag="state"):
+    """One key of the shared state."""
+
+    key: str
+    value: object
+
+
+RunEnd = Literal["success", "interrupt", "cancelled", "error", "interrupted"]
+
+
+class RunEnded(_Entry, tag="run_ended"):
+    """A run ended. `interrupted` is written by a later process for a run that a crash cut off."""
+
+    run_id: str
+    outcome: RunEnd
+    interrupts: list[Interrupt] = []
+    error: str | None = None
+    usage: list[Usage] | None = None
+    result: dict[str, object] | None = None
+
+
+Entry = (
+    Begun
+    | Accepted
+    | RunOpened
+    | Partial
+    | Said
+    | Called
+    | Responded
+    | CallStarted
+    | Resulted
+    | StateSet
+    | RunEnded
+)
+
+_decoder = msgspec.json.Decoder(Entry)
+
+
+class BadEntry(ValueError):
+    """The line is not an entry that this version can read."""
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """One line, with its newline."""
+    return msgspec.json.encode(entry) + b"\n"
+
+
+def decode_entry(line: bytes) -> Entry:
+    """Raises BadEntry."""
+    try:
+        return _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise BadEntry(str(exc)) from exc
+
+
+def branch(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries from the root to the last one, along the parents.
+
+    A parent that is not there was on a line that could not be read; the entry before it in the file
+    takes its place, so that one bad line never hides what was written before it.
+    """
+    places = {entry.id: place for place, entry in enumerate(entries)}
+    found: list[Entry] = []
+    place = len(entries) - 1
+    while place >= 0:
+        entry = entries[place]
+        found.append(entry)
+        if entry.parent is None:
+            place = -1 if place == 0 or isinstance(entry, Begun) else place - 1
+        else:
+            parent = places.get(entry.parent, place - 1)
+            place = parent if parent < place else place - 1
+    found.reverse()
+    return found

@@ -1,0 +1,158 @@
+"""What the agent needs from outside: a history, a model, tools, and a place for its lines.
+
+Called by the session and the run. Adapters are in `agent.infrastructure`; fakes in the tests.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent.domain.approval import Effect
+from agent.domain.entries import Entry, Responded
+from agent.domain.messages import Message
+
+
+class AgentError(Exception):
+    """Base of what this context raises: HistoryFailed, ModelFailed. Messages are for people."""
+
+
+class HistoryFailed(AgentError):
+    """The history could not be written. What it held before is whole; this is not in it."""
+
+
+class ModelFailed(AgentError):
+    """The model gave no answer. The message says what to do about it, and names no key."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Log(Protocol):
+    """Where facts for the operator go. Never payloads, prompts or keys."""
+
+    def __call__(self, level: str, event: str, /, **fields: object) -> None: ...
+
+
+class History(Protocol):
+    """The durable entries of one conversation, for one caller at a time. Whole or not at all."""
+
+    async def append(self, entries: Sequence[Entry], *, sync: bool) -> None:
+        """Write the entries; with ``sync`` they are on the disk on return. Raises HistoryFailed."""
+        ...
+
+
+class Lines(Protocol):
+    """Where the lines of a worker go."""
+
+    def write(self, line: bytes) -> None:
+        """Take one line without its newline. Never waits and never raises."""
+
+    async def wait_writable(self) -> None:
+        """Return when more may be written. This is what slows a run down for a slow reader."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """What a model is told of a tool, and what the approval table is asked with."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call came to. A failure is a result too; the model reads both fields."""
+
+    success: bool
+    output: str = ""
+    error: str = ""
+    state: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Keys of the shared state that the call replaced."""
+
+
+class BadArguments(ValueError):
+    """The arguments do not fit the tool. The message is for the model."""
+
+
+class PreparedCall(Protocol):
+    """A call whose arguments were checked, ready to run."""
+
+    @property
+    def summary(self) -> str:
+        """One short line that names what waits, for the person who is asked."""
+        ...
+
+    async def run(self) -> ToolResult:
+        """Do it. Cancelling ends all that it started."""
+        ...
+
+
+class Tool(Protocol):
+    """Something a model may call."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    def prepare(self, arguments: bytes) -> PreparedCall:
+        """Check the arguments (JSON text). Raises BadArguments. Does nothing else."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningPiece:
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallBegan:
+    part: int
+    call_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsPiece:
+    part: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseDone:
+    """The last piece of a response: what it cost, and what only its provider needs back."""
+
+    provider: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int = 0
+    opaque: dict[str, object] | None = None
+
+
+Piece = TextPiece | ReasoningPiece | CallBegan | ArgumentsPiece | ResponseDone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInput:
+    """All that one model request is made of."""
+
+    instructions: str
+    messages: Sequence[Message]
+    responses: Mapping[str, Responded]
+    """Of assistant and reasoning messages: the response each came in."""
+    tools: Sequence[ToolSpec]
+
+
+class LanguageModel(Protocol):
+    """A model that answers in pieces. Iterating raises ModelFailed."""
+
+    def respond(self, request: ModelInput) -> AbstractAsyncContextManager[AsyncIterator[Piece]]: ...

@@ -1,0 +1,196 @@
+"""Any pydantic-ai model behind the LanguageModel port.
+
+It translates: our messages into the library's, the library's stream into pieces, its exceptions
+into one sentence that says what to do. The tool loop stays ours (see `agent.run`). No wait is
+without a deadline: a stream that says nothing for two minutes has failed.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+import anyio.to_thread
+import msgspec
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import AgentRunError, UserError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from agent.domain.ports import (
+    ArgumentsPiece,
+    CallBegan,
+    Log,
+    ModelInput,
+    Piece,
+    ReasoningPiece,
+    ResponseDone,
+    TextPiece,
+    ToolSpec,
+)
+from agent.infrastructure.models.failures import Explain, retry_delay
+from agent.infrastructure.models.history import model_messages, opaque_of
+
+# Without a byte for so long, a stream is dead. Reasoning models may think for a minute or more.
+SILENCE = 120.0
+# All waits before retries of one request, together: longer ones are the user's to decide.
+RETRY_BUDGET = 10.0
+MAX_RETRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PydanticModel:
+    """One pydantic-ai model. `build` runs off the event loop: provider packages import slowly."""
+
+    build: Callable[[], Model]
+    provider: str
+    name: str
+    explain: Explain
+    log: Log
+    says_when_done: bool = True
+    """The provider's streams end with a reason; one that does not was cut."""
+    silence: float = SILENCE
+    retry_budget: float = RETRY_BUDGET
+
+    @asynccontextmanager
+    async def respond(self, request: ModelInput) -> AsyncGenerator[AsyncIterator[Piece]]:
+        """Stream one response. Raises ModelFailed, and so does iterating."""
+        model = await anyio.to_thread.run_sync(self.build)
+        messages = await anyio.to_thread.run_sync(model_messages, request)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(model)
+            stream = await self._open(stack, model, messages, request)
+            yield _Pieces(self, stream)
+
+    async def _open(
+        self,
+        stack: AsyncExitStack,
+        model: Model,
+        messages: list[ModelMessage],
+        request: ModelInput,
+    ) -> StreamedResponse:
+        """Send the request, and again while that may help and is soon."""
+        parameters = ModelRequestParameters(
+            function_tools=[_definition(spec) for spec in request.tools]
+        )
+        # Retries are ours: counted against one budget, and in the log.
+        settings = ModelSettings(max_retries=0)
+        waited, attempt = 0.0, 0
+        while True:
+            try:
+                with anyio.fail_after(self.silence):
+                    return await stack.enter_async_context(
+                        model_request_stream(
+                            model,
+                            messages,
+                            model_settings=settings,
+                            model_request_parameters=parameters,
+                        )
+                    )
+            except TimeoutError as exc:
+                raise self.explain.silence(self.silence) from exc
+            except (AgentRunError, UserError) as exc:
+                delay = retry_delay(exc, attempt) if attempt < MAX_RETRIES else None
+                if delay is None or waited + delay > self.retry_budget:
+                    raise self.explain.failure(exc) from exc
+                self.log("warning", "model_retried", attempt=attempt + 1, retry_in=delay)
+                await anyio.sleep(delay)
+                waited += delay
+                attempt += 1
+
+
+class _Pieces:
+    """The pieces of one response."""
+
+    def __init__(self, model: PydanticModel, stream: StreamedResponse) -> None:
+        self._model = model
+        self._stream = stream
+        self._events = aiter(stream)
+        self._waiting: Iterator[Piece] = iter(())
+        self._is_done = False
+
+    def __aiter__(self) -> "_Pieces":
+        return self
+
+    async def __anext__(self) -> Piece:
+        while True:
+            for piece in self._waiting:
+                return piece
+            if self._is_done:
+                raise StopAsyncIteration
+            event = await self._next_event()
+            if event is None:
+                self._is_done = True
+                return self._done()
+            self._waiting = iter(_pieces(event))
+
+    async def _next_event(self) -> ModelResponseStreamEvent | None:
+        explain = self._model.explain
+        try:
+            with anyio.fail_after(self._model.silence):
+                return await anext(self._events, None)
+        except TimeoutError as exc:
+            raise explain.silence(self._model.silence) from exc
+        except (AgentRunError, UserError) as exc:
+            raise explain.failure(exc) from exc
+
+    def _done(self) -> ResponseDone:
+        if self._model.says_when_done and self._stream.finish_reason is None:
+            raise self._model.explain.cut()
+        response = self._stream.get()
+        usage = response.usage
+        return ResponseDone(
+            provider=self._model.provider,
+            model=self._model.name,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_input_tokens=usage.cache_read_tokens,
+            opaque=opaque_of(response),
+        )
+
+
+def _pieces(event: ModelResponseStreamEvent) -> list[Piece]:
+    match event:
+        case PartStartEvent(part=TextPart(content=text)):
+            return [TextPiece(text)]
+        case PartStartEvent(part=ThinkingPart(content=text)):
+            return [ReasoningPiece(text)]
+        case PartStartEvent(index=index, part=ToolCallPart() as call):
+            began = CallBegan(index, call.tool_call_id, call.tool_name)
+            return [began, ArgumentsPiece(index, _text(call.args))]
+        case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return [TextPiece(text)]
+        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
+            return [ReasoningPiece(text)]
+        case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args)):
+            return [ArgumentsPiece(index, _text(args))]
+        case _:
+            return []
+
+
+def _text(arguments: object) -> str:
+    """Arguments as JSON text. A provider that gives them whole gives an object."""
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return msgspec.json.encode(arguments).decode()
+
+
+def _definition(spec: ToolSpec) -> ToolDefinition:
+    return ToolDefinition(
+        name=spec.name,
+        description=spec.description,
+        parameters_json_schema=dict(spec.parameters),
+    )

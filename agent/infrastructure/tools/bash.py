@@ -1,0 +1,158 @@
+"""Bash: run a shell command in the project dir, in a process group of its own.
+
+Whatever ends the call (its end, the timeout, a stop, the worker's end) kills what is left of the
+group. A child left in the background that holds the output open changes nothing: the call ends
+with the shell, and what is in the pipe by then is the output.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+from anyio.abc import Process
+from msgspec import Meta
+
+from agent.domain.approval import Effect
+from agent.domain.ports import ToolResult, ToolSpec
+from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
+
+LONGEST_TIMEOUT = 600.0
+# What a model can use; the head tells what began, the tail how it ended.
+MAX_OUTPUT = 64 * 1024
+_READ = 64 * 1024
+# After the shell ended: what is in the pipe is read within this time, and no longer waited for.
+_DRAIN = 0.2
+
+
+class _Arguments(Arguments):
+    command: Annotated[str, Meta(description="The command, for `bash -c`.", min_length=1)]
+    timeout: (
+        Annotated[float, Meta(description="Seconds until it is killed; at most 600.", gt=0, le=600)]
+        | None
+    ) = None
+
+
+class Bash:
+    """The tool."""
+
+    def __init__(self, project_dir: Path, environ: Mapping[str, str], timeout: float) -> None:
+        self._project_dir = project_dir
+        self._environ = dict(environ)
+        self._timeout = timeout
+        self.spec = ToolSpec(
+            name="Bash",
+            description=(
+                "Run a shell command in the project's folder and return what it prints (stdout and"
+                " stderr together). It has no input, so it must not ask for any. A command that"
+                f" exits with another code than 0 counts as failed. It is killed after"
+                f" {timeout:.0f} seconds unless another timeout is given; so is everything it left"
+                " in the background, when it ends. Prefer Read, Grep and Glob for looking at files."
+            ),
+            parameters=schema_of(_Arguments),
+            effect=Effect.RUNS,
+        )
+
+    def prepare(self, arguments: bytes) -> "_Call":
+        found = read_arguments(_Arguments, arguments)
+        timeout = min(found.timeout or self._timeout, LONGEST_TIMEOUT)
+        return _Call(found.command, timeout, self._project_dir, self._environ)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    command: str
+    timeout: float
+    project_dir: Path
+    environ: Mapping[str, str]
+
+    @property
+    def summary(self) -> str:
+        return self.command
+
+    async def run(self) -> ToolResult:
+        try:
+            process = await anyio.open_process(
+                ["bash", "-c", self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=self.project_dir,
+                env=self.environ,
+                start_new_session=True,
+            )
+        except OSError as exc:
+            error = f"The command could not be started: {exc.strerror or exc}."
+            return ToolResult(success=False, error=error)
+        output = _Output()
+        # No await until the try: a stop in that gap would leave the process behind.
+        try:
+            with anyio.move_on_after(self.timeout) as deadline:
+                await _collect(process, output)
+            if deadline.cancelled_caught:
+                _kill_group(process.pid)
+                error = f"Killed after {self.timeout:g} seconds, the timeout."
+                return ToolResult(success=False, output=output.text(), error=error)
+            return _result(process.returncode, output.text())
+        finally:
+            _kill_group(process.pid)
+            with anyio.move_on_after(5, shield=True):
+                await process.aclose()
+
+
+class _Output:
+    """The output's head and tail, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    def add(self, data: bytes) -> None:
+        room = MAX_OUTPUT // 2 - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if (over := len(self._tail) - MAX_OUTPUT // 2) > 0:
+            del self._tail[:over]
+            self._dropped += over
+
+    def text(self) -> str:
+        note = f"\n[... {self._dropped} bytes left out ...]\n".encode() if self._dropped else b""
+        return (bytes(self._head) + note + bytes(self._tail)).decode("utf-8", "replace")
+
+
+async def _collect(process: Process, output: _Output) -> None:
+    """Read until the shell has ended, and then only what is there."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, process, output)
+        await process.wait()
+        tasks.cancel_scope.deadline = anyio.current_time() + _DRAIN
+
+
+async def _read(process: Process, output: _Output) -> None:
+    assert process.stdout is not None
+    with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        while True:
+            output.add(await process.stdout.receive(_READ))
+
+
+def _result(code: int | None, output: str) -> ToolResult:
+    if code == 0:
+        return ToolResult(success=True, output=output)
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
+        return ToolResult(success=False, output=output, error=f"Ended by {name}.")
+    return ToolResult(success=False, output=output, error=f"Exit code {code}.")
+
+
+def _kill_group(pid: int) -> None:
+    # The new session made the pid the group's id; who is left of it is ours.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,49 @@
+"""Which files the tools may touch: the project dir and the folders that were added to it.
+
+A path counts where it really is, after links; one that leads out is refused. Programs are not held
+by this: they ask, or are allowed to do anything.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class OutsideSandbox(Exception):
+    """The path leads out. The message is for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """The folders. `project_dir` is where relative paths begin."""
+
+    project_dir: Path
+    roots: tuple[Path, ...]
+
+    @classmethod
+    def around(cls, project_dir: Path, added: Sequence[str]) -> "Sandbox":
+        """Relative folders are read relative to the project dir."""
+        roots = [project_dir, *(project_dir / Path(folder).expanduser() for folder in added)]
+        return cls(project_dir, tuple(root.resolve() for root in roots))
+
+    def resolve(self, path: str) -> Path:
+        """Where the path really leads. Raises OutsideSandbox. Touches the disk: off the loop."""
+        if "\0" in path:
+            raise OutsideSandbox("A path can't have a NUL character in it.")
+        wanted = self.project_dir / Path(path).expanduser()
+        try:
+            real = wanted.resolve()
+        except (OSError, RuntimeError) as exc:
+            raise OutsideSandbox(f"{path} can't be followed: {exc}.") from exc
+        if not any(real == root or root in real.parents for root in self.roots):
+            allowed = ", ".join(str(root) for root in self.roots)
+            through = "" if real == wanted else f" (it leads to {real})"
+            raise OutsideSandbox(
+                f"{path}{through} is outside of the folders that may be used: {allowed}."
+            )
+        return real
+
+    def shown(self, path: Path) -> str:
+        """The path as short as it is clear."""
+        root = self.roots[0]
+        return str(path.relative_to(root)) if root in path.parents else str(path)

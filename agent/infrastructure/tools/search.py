@@ -1,0 +1,160 @@
+"""Grep and Glob: find text and files inside the sandbox, bounded in results and in time."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from agent.domain.approval import Effect
+from agent.domain.ports import BadArguments, ToolResult, ToolSpec
+from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
+from agent.infrastructure.tools.files import FileCall
+from agent.infrastructure.tools.sandbox import Sandbox
+
+MAX_RESULTS = 200
+_MAX_FILE = 4 * 1024 * 1024
+_MAX_LINE = 300
+_SECONDS = 20.0
+# Never what is looked for, and often larger than all the rest.
+_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+
+
+class _GrepArguments(Arguments):
+    pattern: Annotated[str, Meta(description="A regular expression (Python's), line by line.")]
+    path: Annotated[str, Meta(description="The folder or file to look in.")] = "."
+    glob: Annotated[str | None, Meta(description="Only files named like this: `*.py`.")] = None
+    ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
+
+
+class Grep:
+    """The tool."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.spec = ToolSpec(
+            name="Grep",
+            description=(
+                f"Find lines that match, as `file:line: text`; at most {MAX_RESULTS}. Folders such"
+                " as .git and node_modules are left out."
+            ),
+            parameters=schema_of(_GrepArguments),
+            effect=Effect.READS,
+        )
+
+    def prepare(self, arguments: bytes) -> FileCall:
+        found = read_arguments(_GrepArguments, arguments)
+        try:
+            pattern = re.compile(found.pattern, re.IGNORECASE if found.ignore_case else 0)
+        except re.error as exc:
+            raise BadArguments(f"the pattern is not a regular expression: {exc}.") from exc
+        return FileCall(found.pattern, lambda: self._grep(found, pattern))
+
+    def _grep(self, wanted: _GrepArguments, pattern: re.Pattern[str]) -> ToolResult:
+        root = self._sandbox.resolve(wanted.path)
+        if not root.exists():
+            return ToolResult(success=False, error=f"{wanted.path} does not exist.")
+        found: list[str] = []
+        ends = time.monotonic() + _SECONDS
+        for path in [root] if root.is_file() else _files(root):
+            if wanted.glob and not fnmatch(path.name, wanted.glob):
+                continue
+            for number, line in _lines(path):
+                if pattern.search(line):
+                    found.append(f"{self._sandbox.shown(path)}:{number}: {line[:_MAX_LINE]}")
+                    if len(found) >= MAX_RESULTS:
+                        return _listing(found, "There may be more: narrow the search.")
+            if time.monotonic() > ends:
+                return _listing(found, f"Stopped after {_SECONDS:.0f} seconds: narrow the search.")
+        return _listing(found, "")
+
+
+class _GlobArguments(Arguments):
+    pattern: Annotated[str, Meta(description="Such as `*.md` or `src/**/*.py`.", min_length=1)]
+    path: Annotated[str, Meta(description="The folder to look in.")] = "."
+
+
+class Glob:
+    """The tool."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.spec = ToolSpec(
+            name="Glob",
+            description=(
+                f"Find files by name, newest first; at most {MAX_RESULTS}. A pattern without a"
+                " slash is looked for in all folders."
+            ),
+            parameters=schema_of(_GlobArguments),
+            effect=Effect.READS,
+        )
+
+    def prepare(self, arguments: bytes) -> FileCall:
+        found = read_arguments(_GlobArguments, arguments)
+        return FileCall(found.pattern, lambda: self._glob(found))
+
+    def _glob(self, wanted: _GlobArguments) -> ToolResult:
+        root = self._sandbox.resolve(wanted.path)
+        if not root.is_dir():
+            return ToolResult(success=False, error=f"{wanted.path} is not a folder.")
+        matches = _matcher(wanted.pattern)
+        found: list[tuple[float, str]] = []
+        note = ""
+        ends = time.monotonic() + _SECONDS
+        for path in _files(root):
+            if matches.fullmatch(path.relative_to(root).as_posix()):
+                found.append((_changed(path), self._sandbox.shown(path)))
+            if time.monotonic() > ends:
+                note = f"Stopped after {_SECONDS:.0f} seconds: narrow the search."
+                break
+        found.sort(reverse=True)
+        if len(found) > MAX_RESULTS:
+            note = f"{len(found) - MAX_RESULTS} more are left out: narrow the search."
+        return _listing([name for _, name in found[:MAX_RESULTS]], note)
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Every file below, without following links, so that nothing leads out or round."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        for name in sorted(names):
+            path = Path(folder, name)
+            if not path.is_symlink():
+                yield path
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file; of anything else, none."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MAX_FILE:
+            return
+        data = path.read_bytes()
+    except OSError:
+        return
+    if b"\0" not in data[:4096]:
+        yield from enumerate(data.decode("utf-8", "replace").splitlines(), 1)
+
+
+def _matcher(pattern: str) -> re.Pattern[str]:
+    """`*` and `?` stay inside a folder, `**` crosses folders."""
+    if "/" not in pattern:
+        pattern = f"**/{pattern}"
+    found = re.escape(pattern.removeprefix("./"))
+    found = found.replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
+    return re.compile(found.replace(r"\*", "[^/]*").replace(r"\?", "[^/]"))
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _listing(found: list[str], note: str) -> ToolResult:
+    text = "\n".join(found) if found else "Nothing was found."
+    return ToolResult(success=True, output=f"{text}\n[{note}]" if note else text)

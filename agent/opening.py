@@ -1,0 +1,31 @@
+"""Opening a conversation: its entries folded, and what a crash left open closed and recorded."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from agent.domain.conversation import Conversation, fold, left_by_a_crash
+from agent.domain.entries import Begun, Entry, branch
+from agent.domain.ports import History, Log
+from agent.recorder import Recorder
+
+
+async def open_conversation(
+    conversation_id: str,
+    project_dir: Path,
+    history: History,
+    entries: list[Entry],
+    new_id: Callable[[], str],
+    now: Callable[[], str],
+    log: Log,
+) -> Recorder:
+    """The recorder of a conversation that is ready to go on. Raises HistoryFailed."""
+    conversation: Conversation = fold(conversation_id, branch(entries))
+    last_id = entries[-1].id if entries else None
+    recorder = Recorder(history, conversation, last_id, new_id, now, log)
+    if not entries:
+        # Written with the first input: one that was only looked at has nothing in its file.
+        recorder.begin_with(Begun(conversation_id=conversation_id, project_dir=str(project_dir)))
+    elif lost := left_by_a_crash(conversation):
+        log("warning", "run_cut_off", run_id=conversation.open_run)
+        await recorder.record(*lost)
+    return recorder

@@ -1,0 +1,113 @@
+"""Record first, then believe: an entry is written before the conversation knows of it.
+
+It stamps entries with id, parent and time, in the order they are written, and keeps the partial
+text of a growing message on disk at least every quarter of a second, without a sync.
+"""
+
+from collections.abc import Callable
+
+import anyio
+import msgspec
+
+from agent.domain.conversation import Conversation
+from agent.domain.entries import Entry, Partial
+from agent.domain.events import (
+    Growth,
+    ReasoningMessageContent,
+    TextMessageContent,
+    ToolCallArgs,
+)
+from agent.domain.ports import History, HistoryFailed, Log
+
+# How much of a streamed answer a `kill -9` may cost.
+PARTIAL_INTERVAL = 0.25
+
+
+class Recorder:
+    """The only writer of a conversation's history."""
+
+    def __init__(
+        self,
+        history: History,
+        conversation: Conversation,
+        last_id: str | None,
+        new_id: Callable[[], str],
+        now: Callable[[], str],
+        log: Log,
+    ) -> None:
+        self.conversation = conversation
+        self._history = history
+        self._last_id = last_id
+        self._new_id = new_id
+        self._now = now
+        self._log = log
+        self._lock = anyio.Lock()
+        self._partial: list[Growth] = []
+        self._has_partial = anyio.Event()
+        self._first: tuple[Entry, ...] = ()
+
+    def begin_with(self, entry: Entry) -> None:
+        """The entry that goes before the first one that is recorded."""
+        self._first = (entry,)
+
+    async def record(self, *entries: Entry) -> list[Entry]:
+        """Write and sync the entries, then apply them. Raises HistoryFailed: then neither is so."""
+        async with self._lock:
+            stamped = self._stamp((*self._first, *entries))
+            await self._history.append(stamped, sync=True)
+            self._first = ()
+            # No await from here: what is on the disk is in memory too, whatever is cancelled.
+            self._last_id = stamped[-1].id
+            for entry in stamped:
+                self.conversation.apply(entry)
+        return stamped
+
+    def note_growth(self, event: Growth) -> None:
+        """Keep what a message grew by, for the next partial entry."""
+        last = self._partial[-1] if self._partial else None
+        match event, last:
+            case TextMessageContent(), TextMessageContent() if event.message_id == last.message_id:
+                self._partial[-1] = msgspec.structs.replace(last, delta=last.delta + event.delta)
+            case ReasoningMessageContent(), ReasoningMessageContent() if (
+                event.message_id == last.message_id
+            ):
+                self._partial[-1] = msgspec.structs.replace(last, delta=last.delta + event.delta)
+            case ToolCallArgs(), ToolCallArgs() if event.tool_call_id == last.tool_call_id:
+                self._partial[-1] = msgspec.structs.replace(last, delta=last.delta + event.delta)
+            case _:
+                self._partial.append(event)
+        self._has_partial.set()
+
+    def forget_growth(self) -> None:
+        """What grew is about to be recorded as a whole."""
+        self._partial = []
+
+    async def serve_partials(self) -> None:
+        """Write partial entries while messages grow, for ever."""
+        while True:
+            await self._has_partial.wait()
+            await anyio.sleep(PARTIAL_INTERVAL)
+            self._has_partial = anyio.Event()
+            try:
+                await self._write_partial()
+            except HistoryFailed as exc:
+                # The run meets the same trouble at its next whole entry, and tells the user.
+                self._log("warning", "partial_not_recorded", reason=str(exc))
+
+    async def _write_partial(self) -> None:
+        async with self._lock:
+            events, self._partial = self._partial, []
+            if not events:
+                return
+            stamped = self._stamp([Partial(events=events)])
+            await self._history.append(stamped, sync=False)
+            self._last_id = stamped[-1].id
+
+    def _stamp(self, entries: tuple[Entry, ...] | list[Entry]) -> list[Entry]:
+        stamped: list[Entry] = []
+        parent, at = self._last_id, self._now()
+        for entry in entries:
+            whole = msgspec.structs.replace(entry, id=self._new_id(), parent=parent, at=at)
+            parent = whole.id
+            stamped.append(whole)
+        return stamped

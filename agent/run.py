@@ -1,0 +1,293 @@
+"""One run: from RUN_STARTED to exactly one RUN_FINISHED or RUN_ERROR.
+
+The tool loop is ours and not a framework's, for three promises that a ready-made loop does not
+make: a call with effects is on the disk as started before it starts, so that no crash runs it
+twice; all calls of a response that need a person suspend together, after those that need none ran;
+and whatever ends a run (a stop, an error, a full disk) closes what is open in legal order first.
+Only the streaming of one response is the library's, behind the LanguageModel port.
+
+Rules for editing: record before you tell; what follows `_settle` waits for nothing but the history.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import anyio
+
+from agent.calls import Calls
+from agent.domain.conversation import Answer
+from agent.domain.entries import Accepted, RunEnded, RunOpened, Said
+from agent.domain.events import (
+    PROTOCOL_VERSION,
+    ActivitySnapshot,
+    Event,
+    InputEcho,
+    Interrupt,
+    Outcome,
+    RunError,
+    RunFinished,
+    RunStarted,
+    StateSnapshot,
+    Usage,
+)
+from agent.domain.messages import HIDDEN, ToolCall
+from agent.domain.ports import (
+    HistoryFailed,
+    Log,
+    ModelFailed,
+    ModelInput,
+    ResponseDone,
+    ToolResult,
+)
+from agent.domain.transcript import activity_message
+from agent.equipment import Equipment, StartFailed
+from agent.response import Response
+from agent.say import Say
+
+# What a run may still take to record how it ended, once it has to end.
+_CLOSING = 10.0
+NOTICE = "roost.notice"
+_BUG = (
+    "Something went wrong inside roost; the log has the details. Nothing recorded is lost, and the"
+    " conversation can go on."
+)
+_NOT_RECORDED = "The end of this run could not be recorded in time; the disk may be stuck."
+_AUTO_NOTICE = "Mode auto: commands run and files change without asking you first."
+
+Prepared = Callable[[], Awaitable[Equipment]]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run is for: an input that waited, the answers to open interrupts, or both."""
+
+    run_id: str | None = None
+    input: Accepted | None = None
+    answers: tuple[Answer, ...] = ()
+
+
+@dataclass(slots=True)
+class End:
+    """How a run ended."""
+
+    outcome: Literal["success", "interrupt", "cancelled", "error"]
+    interrupts: list[Interrupt] = field(default_factory=list[Interrupt])
+    error: str = ""
+    code: str = ""
+
+
+class _StoppedAfterCall(Exception):
+    """The worker is to end, and the call that was allowed to finish has finished."""
+
+
+class Run:
+    """One run. `execute` it once; `cancel` and `finish_call_and_stop` may be called meanwhile."""
+
+    def __init__(self, say: Say, log: Log, work: Work) -> None:
+        self._say = say
+        self._rec = say.recorder
+        self._conversation = say.recorder.conversation
+        self._log = log
+        self._work = work
+        wanted = work.run_id
+        is_new = wanted is not None and wanted not in self._conversation.run_ids
+        self.run_id = wanted if wanted and is_new else say.new_id()
+        self._scope = anyio.CancelScope()
+        self._calls: Calls | None = None
+        self._response: Response | None = None
+        self._usage: dict[tuple[str, str], Usage] = {}
+        self._call_count = 0
+        self._stop_after_call = False
+
+    def cancel(self) -> None:
+        """End the run as cancelled, with all that it started."""
+        self._scope.cancel()
+
+    def finish_call_and_stop(self, grace: float) -> None:
+        """End the run as cancelled; a call that runs now may end within the grace."""
+        if self._calls is not None and self._calls.is_running:
+            self._stop_after_call = True
+            self._scope.deadline = min(self._scope.deadline, anyio.current_time() + grace)
+        else:
+            self._scope.cancel()
+
+    async def execute(self, equipment: Prepared) -> End:
+        """Do the work. Raises HistoryFailed, and has then done nothing, if it can't even begin."""
+        await self._open()
+        return await self._settle(await self._to_its_end(equipment))
+
+    async def _open(self) -> None:
+        work = self._work
+        answers = {answer.interrupt_id: answer.approved for answer in work.answers}
+        taken = work.input.id if work.input else None
+        await self._rec.record(RunOpened(run_id=self.run_id, input=taken, answers=answers or None))
+        thread_id = self._conversation.conversation_id
+        self._say(
+            RunStarted(
+                thread_id=thread_id,
+                run_id=self.run_id,
+                protocol_version=PROTOCOL_VERSION,
+                input=self._echo(thread_id),
+            )
+        )
+        self._say(StateSnapshot(snapshot=self._conversation.shared_state()))
+
+    def _echo(self, thread_id: str) -> InputEcho | None:
+        """The user's messages, so that every follower learns them. Hidden ones stay hidden."""
+        messages = self._work.input.messages if self._work.input else []
+        shown = [message for message in messages if not message.is_marked(HIDDEN)]
+        if not shown:
+            return None
+        return InputEcho(thread_id=thread_id, run_id=self.run_id, messages=shown)
+
+    async def _to_its_end(self, equipment: Prepared) -> End:
+        try:
+            with self._scope:
+                return await self._go(await equipment())
+        except _StoppedAfterCall:
+            return End("cancelled")
+        except ModelFailed as exc:
+            return End("error", error=str(exc), code=exc.code)
+        except StartFailed as exc:
+            return End("error", error=str(exc), code="settings")
+        except HistoryFailed as exc:
+            return End("error", error=str(exc), code="history")
+        except Exception as exc:  # the one place: a bug ends its run, not the worker
+            self._log("error", "run_crashed", run_id=self.run_id, exc_info=exc)
+            return End("error", error=_BUG, code="internal")
+        return End("cancelled")
+
+    async def _go(self, equipment: Equipment) -> End:
+        calls = self._calls = Calls(self._say, equipment)
+        await self._give_notice(equipment)
+        if self._work.answers:
+            await calls.resume(self._suspended_calls(), self._work.answers)
+            self._check_stop()
+        for _ in range(equipment.max_turns):
+            response = self._response = Response(self._say)
+            await self._respond(response, equipment)
+            wanted = await response.close()
+            self._call_count += len(wanted)
+            if not wanted:
+                return End("success")
+            if interrupts := await calls.handle(wanted):
+                return End("interrupt", interrupts)
+            self._check_stop()
+        raise ModelFailed(
+            f"The run stopped after {equipment.max_turns} model turns, the most that one run may"
+            " take. Say 'continue' to let it go on, or raise the setting agent.max_turns.",
+            "max_turns",
+        )
+
+    async def _respond(self, response: Response, equipment: Equipment) -> None:
+        request = ModelInput(
+            instructions=equipment.instructions,
+            messages=list(self._conversation.transcript),
+            responses=self._conversation.responses,
+            tools=[tool.spec for tool in equipment.tools.values()],
+        )
+        async with equipment.model.respond(request) as pieces:
+            await response.stream(pieces)
+        if response.done is not None:
+            self._count(response.done)
+
+    async def _give_notice(self, equipment: Equipment) -> None:
+        """A mode that never asks says so, once a conversation, before it does anything."""
+        if equipment.mode != "auto":
+            return
+        if any(message.activity_type == NOTICE for message in self._conversation.transcript):
+            return
+        notice = ActivitySnapshot(
+            message_id=self._say.new_id(),
+            activity_type=NOTICE,
+            content={"text": _AUTO_NOTICE},
+        )
+        await self._rec.record(Said(message=activity_message(notice)))
+        self._say(notice)
+
+    def _suspended_calls(self) -> dict[str, ToolCall]:
+        known = self._conversation.calls
+        ids = [answer.interrupt_id for answer in self._work.answers]
+        return {call_id: known[call_id].call for call_id in ids if call_id in known}
+
+    def _check_stop(self) -> None:
+        if self._stop_after_call:
+            raise _StoppedAfterCall
+
+    def _count(self, done: ResponseDone) -> None:
+        key = (done.provider, done.model)
+        before = self._usage.get(key)
+        given = done.input_tokens + (before.input_tokens or 0 if before else 0)
+        taken = done.output_tokens + (before.output_tokens or 0 if before else 0)
+        self._usage[key] = Usage(
+            provider=done.provider,
+            model=done.model,
+            input_tokens=given,
+            output_tokens=taken,
+            total_tokens=given + taken,
+        )
+
+    async def _settle(self, end: End) -> End:
+        """Close, record and tell the end. A history that can't be written makes it an error."""
+        usage = list(self._usage.values()) or None
+        with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _CLOSING) as scope:
+            try:
+                await self._close(end)
+                await self._rec.record(self._ended(end, usage))
+            except HistoryFailed as exc:
+                end = end if end.outcome == "error" else End("error", [], str(exc), "history")
+        if scope.cancelled_caught:
+            end = End("error", [], _NOT_RECORDED, "history")
+        # Nobody may take the run for open, whatever the disk says; the next load ends it there too.
+        self._conversation.open_run = None
+        self._say(self._terminal(end, usage))
+        self._log(
+            "warning" if end.outcome == "error" else "info",
+            "run_ended",
+            run_id=self.run_id,
+            outcome=end.outcome,
+            code=end.code or None,
+            tool_calls=self._call_count,
+        )
+        return end
+
+    def _ended(self, end: End, usage: list[Usage] | None) -> RunEnded:
+        return RunEnded(
+            run_id=self.run_id,
+            outcome=end.outcome,
+            interrupts=end.interrupts,
+            error=end.error or None,
+            usage=usage,
+            result=self._result(end),
+        )
+
+    def _result(self, end: End) -> dict[str, object] | None:
+        """A cancelled run carries no result; the protocol wants it so."""
+        if end.outcome in ("cancelled", "error"):
+            return None
+        return {"totalToolCalls": self._call_count}
+
+    async def _close(self, end: End) -> None:
+        """Leave nothing open: the response's items, and calls that nobody will answer now."""
+        if self._response is not None:
+            self._call_count += len(await self._response.close())
+        if end.outcome not in ("cancelled", "error") or self._calls is None:
+            return
+        for record in self._conversation.unanswered():
+            if record.started_at is None:
+                error = "Not run: the run ended before."
+            else:
+                error = "Stopped before it was done; what it did until then is done."
+            await self._calls.finish(record.call.id, ToolResult(success=False, error=error))
+
+    def _terminal(self, end: End, usage: list[Usage] | None) -> Event:
+        if end.outcome == "error":
+            return RunError(message=end.error, run_id=self.run_id, code=end.code, usage=usage)
+        return RunFinished(
+            thread_id=self._conversation.conversation_id,
+            run_id=self.run_id,
+            outcome=Outcome(type=end.outcome, interrupts=end.interrupts or None),
+            result=self._result(end),
+            usage=usage,
+        )

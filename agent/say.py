@@ -1,0 +1,35 @@
+"""The one way out of a run: an event changes the transcript and leaves as a line, in one step.
+
+Plain functions without a wait inside, so that a snapshot taken by anybody at any moment is the
+state after exactly the lines written before it.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from agent.domain.events import Event, Growth
+from agent.domain.ports import Lines
+from agent.recorder import Recorder
+
+encode_line = msgspec.json.Encoder().encode
+
+
+class Say:
+    """Tells clients. What must be on disk first, the caller has recorded."""
+
+    def __init__(self, recorder: Recorder, lines: Lines, new_id: Callable[[], str]) -> None:
+        self.recorder = recorder
+        self.new_id = new_id
+        self._transcript = recorder.conversation.transcript
+        self._lines = lines
+
+    def __call__(self, event: Event) -> None:
+        self._transcript.apply(event)
+        if isinstance(event, Growth):
+            self.recorder.note_growth(event)
+        self._lines.write(encode_line(event))
+
+    async def wait_writable(self) -> None:
+        """Slow down for a reader that does not keep up."""
+        await self._lines.wait_writable()

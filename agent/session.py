@@ -1,0 +1,339 @@
+"""A worker's conversation while it is served: which line means what, and whose turn it is.
+
+One task reads lines and decides; one task runs what waits, one run at a time. Answers that need no
+turn (snapshots, command results) are written by the reader, between whole lines of a run. It knows
+neither where lines come from nor what a model is.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+
+import anyio
+import msgspec
+
+from agent.domain.conversation import Answer, Conversation
+from agent.domain.entries import Accepted
+from agent.domain.events import Event, MessagesSnapshot, RunError
+from agent.domain.ports import HistoryFailed, Lines, Log
+from agent.equipment import Equipment, StartFailed
+from agent.inputs import (
+    BadInput,
+    RunInput,
+    SaveAttachment,
+    continue_message,
+    json_object,
+    read_run_input,
+)
+from agent.recorder import Recorder
+from agent.run import End, Run, Work
+from agent.say import Say, encode_line
+
+PROTOCOL = 1
+# How long a call may take to end when stdin has ended; the daemon kills after 25 s.
+CALL_GRACE = 20.0
+# Bad lines are told to the operator one by one, up to here; then only counted.
+_LOGGED_BAD_LINES = 20
+
+Prepare = Callable[[], Awaitable[Equipment]]
+
+
+class CommandFailed(Exception):
+    """A command's answer is a failure with this code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+Command = Callable[[Mapping[str, object]], Awaitable[object]]
+
+
+class Session:
+    """Everything that happens to one conversation in this process."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        lines: Lines,
+        prepare: Prepare,
+        save: SaveAttachment,
+        new_id: Callable[[], str],
+        log: Log,
+    ) -> None:
+        self.conversation: Conversation = recorder.conversation
+        self._rec = recorder
+        self._lines = lines
+        self._prepare = prepare
+        self._save = save
+        self._new_id = new_id
+        self._log = log
+        self._say = Say(recorder, lines, new_id)
+        self._run: Run | None = None
+        self._resume: Work | None = None
+        self._wake = anyio.Event()
+        self._blocked = False
+        self._ending = False
+        self._bad_lines = 0
+        self._equipment: Equipment | StartFailed | None = None
+        self._prepared = anyio.Event()
+        self.last_end: End | None = None
+        self.commands: dict[str, Command] = {
+            "ping": self._ping,
+            "get_state": self._get_state,
+            "prompt": self._prompt,
+        }
+
+    # -- the life of a session -------------------------------------------------------------
+
+    def announce(self, version: str) -> None:
+        """The first line: what a daemon must know of this conversation before all else."""
+        ready: dict[str, object] = {"type": "ready", "protocol": PROTOCOL, "version": version}
+        suspended = self.conversation.suspended_event()
+        if suspended is not None:
+            ready["suspended"] = suspended
+        self._write(ready)
+
+    async def serve(self, stdin: AsyncIterator[Sequence[bytes]]) -> None:
+        """Serve lines until they end; what runs then ends too. Raises StartFailed."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._rec.serve_partials)
+            tasks.start_soon(self._get_ready)
+            tasks.start_soon(self._read, stdin)
+            await self.run_all()
+            tasks.cancel_scope.cancel()
+        self._raise_start_failure()
+
+    async def run_alone(self) -> None:
+        """Run all that waits, without reading lines, and return. Raises StartFailed."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._rec.serve_partials)
+            tasks.start_soon(self._get_ready)
+            while (work := self._next()) is not None:
+                await self._execute(work)
+            tasks.cancel_scope.cancel()
+        self._raise_start_failure()
+
+    async def run_all(self) -> None:
+        """Run what waits, one after the other, until the session ends."""
+        while not self._ending:
+            work = None if self._blocked else self._next()
+            if work is not None:
+                await self._execute(work)
+                continue
+            self._wake = anyio.Event()
+            await self._wake.wait()
+
+    def interrupt(self) -> None:
+        """End the open run as cancelled. Without one, nothing."""
+        if self._run is not None:
+            self._run.cancel()
+
+    def end(self, grace: float = CALL_GRACE) -> None:
+        """No more lines will come: end, letting a call that runs finish within the grace."""
+        self._ending = True
+        self._wake.set()
+        if self._run is not None:
+            self._run.finish_call_and_stop(grace)
+
+    # -- lines -----------------------------------------------------------------------------
+
+    async def _read(self, stdin: AsyncIterator[Sequence[bytes]]) -> None:
+        async for batch in stdin:
+            for line in batch:
+                await self.take(line)
+        self.end()
+
+    async def take(self, line: bytes) -> None:
+        """Do what one line says. A line that says nothing is counted."""
+        try:
+            frame = json_object(msgspec.json.decode(line)) or {}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._count_bad_line(line, "not JSON")
+            return
+        kind = frame.get("type")
+        if not isinstance(kind, str):
+            self._count_bad_line(line, "no type")
+            return
+        match kind:
+            case "run_agent_input":
+                await self._take_input(frame.get("input"))
+            case "interrupt":
+                self.interrupt()
+            case "new_session" | "resume_conversation":
+                self._tell(MessagesSnapshot(messages=self.conversation.transcript.visible()))
+            case "command":
+                await self._take_command(frame)
+            case _:
+                self._log("debug", "frame_ignored", frame_type=kind[:80])
+
+    async def _take_input(self, value: object) -> None:
+        try:
+            found = await read_run_input(
+                value, self._new_id, self._save, self.conversation.is_known
+            )
+            await self.accept(found)
+        except (BadInput, HistoryFailed) as exc:
+            code = "bad_input" if isinstance(exc, BadInput) else "history"
+            self._tell(RunError(message=str(exc), code=code))
+
+    async def accept(self, found: RunInput) -> str:
+        """Queue what a run input asks for, and say how. Raises BadInput, HistoryFailed."""
+        self._blocked = False
+        answers = self._open_answers(found)
+        messages = found.messages
+        if found.is_empty:
+            if self.conversation.suspended is not None:
+                raise BadInput("The run waits for a decision: answer that first.")
+            messages = (continue_message(self._new_id),)
+        accepted: Accepted | None = None
+        is_busy = self.is_busy
+        if messages:
+            stamped = await self._rec.record(Accepted(messages=list(messages), run_id=found.run_id))
+            accepted = next(entry for entry in stamped if isinstance(entry, Accepted))
+        if answers:
+            # The messages of a resume belong to its run; others that wait keep waiting.
+            self._resume = Work(found.run_id, accepted, answers)
+        elif accepted is None:
+            return "ignored"
+        self._wake.set()
+        return "queued" if is_busy and not answers else "started"
+
+    def _open_answers(self, found: RunInput) -> tuple[Answer, ...]:
+        """The answers to what is open, all of it or nothing. Raises BadInput when some miss."""
+        if not found.answers:
+            return ()
+        open_ids = [interrupt.id for interrupt in self.conversation.interrupts()]
+        if self._resume is not None:
+            open_ids = []
+        unknown = [a.interrupt_id for a in found.answers if a.interrupt_id not in open_ids]
+        if unknown:
+            self._log("info", "answers_ignored", interrupt_ids=unknown[:20])
+        if not open_ids:
+            return ()
+        given = {answer.interrupt_id: answer for answer in found.answers}
+        if missing := sorted(open_id for open_id in open_ids if open_id not in given):
+            raise BadInput(
+                "Nothing was run: every open decision needs an answer in the same message;"
+                f" missing: {', '.join(missing)}."
+            )
+        return tuple(given[open_id] for open_id in open_ids)
+
+    @property
+    def is_busy(self) -> bool:
+        """Would a message that comes now have to wait?"""
+        waits = bool(self.conversation.queue) or self.conversation.suspended is not None
+        return waits or self._run is not None or self._resume is not None
+
+    # -- runs ------------------------------------------------------------------------------
+
+    def _next(self) -> Work | None:
+        """What runs next: an answered suspension first, and nothing before it is answered."""
+        if self._resume is not None:
+            work, self._resume = self._resume, None
+            return work
+        if self.conversation.suspended is not None or not self.conversation.queue:
+            return None
+        waiting = self.conversation.queue[0]
+        return Work(waiting.run_id, waiting)
+
+    async def _execute(self, work: Work) -> None:
+        run = self._run = Run(self._say, self._log, work)
+        try:
+            self.last_end = await run.execute(self._wait_equipment)
+        except HistoryFailed as exc:
+            # Not even begun: the input keeps its place, and the next one that comes tries again.
+            self._blocked = True
+            self._tell(RunError(message=str(exc), code="history"))
+        finally:
+            self._run = None
+
+    async def _get_ready(self) -> None:
+        try:
+            self._equipment = await self._prepare()
+        except StartFailed as exc:
+            self._equipment = exc
+            if self._run is None:
+                self._tell(RunError(message=str(exc), code="settings"))
+            self.end(0)
+        self._prepared.set()
+
+    async def _wait_equipment(self) -> Equipment:
+        await self._prepared.wait()
+        if isinstance(self._equipment, StartFailed):
+            raise self._equipment
+        assert self._equipment is not None
+        return self._equipment
+
+    def _raise_start_failure(self) -> None:
+        if isinstance(self._equipment, StartFailed):
+            raise self._equipment
+
+    # -- commands --------------------------------------------------------------------------
+
+    async def _take_command(self, frame: Mapping[str, object]) -> None:
+        """Exactly one result for each command, whatever is wrong with it."""
+        result: dict[str, object] = {"type": "command_result", "id": frame.get("id")}
+        name, args = frame.get("name"), json_object(frame.get("args", {}))
+        try:
+            command = self.commands.get(name) if isinstance(name, str) else None
+            if command is None:
+                shown = name if isinstance(name, str) else "(no name)"
+                raise CommandFailed("unknown_command", f"There is no command {shown[:80]!r}.")
+            if args is None:
+                raise CommandFailed("bad_arguments", "args must be an object.")
+            result |= {"success": True, "data": await command(args)}
+        except CommandFailed as exc:
+            result |= {"success": False, "code": exc.code, "error": str(exc)}
+        except (BadInput, HistoryFailed) as exc:
+            code = "bad_arguments" if isinstance(exc, BadInput) else "history"
+            result |= {"success": False, "code": code, "error": str(exc)}
+        self._write(result)
+
+    async def _ping(self, _args: Mapping[str, object]) -> object:
+        return {"pong": True}
+
+    async def _get_state(self, _args: Mapping[str, object]) -> object:
+        ready = self._equipment if isinstance(self._equipment, Equipment) else None
+        return {
+            "conversationId": self.conversation.conversation_id,
+            "runId": self._run.run_id if self._run else None,
+            "interrupts": list(self.conversation.interrupts()),
+            "queue": [
+                message for waiting in self.conversation.queue for message in waiting.messages
+            ],
+            "state": self.conversation.shared_state(),
+            "model": ready.model_name if ready else None,
+            "mode": ready.mode if ready else None,
+        }
+
+    async def _prompt(self, args: Mapping[str, object]) -> object:
+        text = args.get("text")
+        if not isinstance(text, str) or not text.strip():
+            raise CommandFailed("bad_arguments", "text must be a string that is not empty.")
+        message_id = args.get("messageId")
+        if message_id is not None and not isinstance(message_id, str):
+            raise CommandFailed("bad_arguments", "messageId must be a string.")
+        message = {"id": message_id, "role": "user", "content": text}
+        found = await read_run_input(
+            {"messages": [message]}, self._new_id, self._save, self.conversation.is_known
+        )
+        return {"admission": await self.accept(found)}
+
+    # -- out -------------------------------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        """A line that is no part of a run."""
+        self._lines.write(encode_line(event))
+
+    def _write(self, value: Mapping[str, object]) -> None:
+        self._lines.write(encode_line(value))
+
+    def _count_bad_line(self, line: bytes, reason: str) -> None:
+        self._bad_lines += 1
+        if self._bad_lines <= _LOGGED_BAD_LINES:
+            self._log(
+                "warning",
+                "stdin_line_ignored",
+                reason=reason,
+                bytes=len(line),
+                total=self._bad_lines,
+            )

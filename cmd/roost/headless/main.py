@@ -1,0 +1,122 @@
+"""The program `roost headless`: opens the conversation, answers at once, prepares meanwhile.
+
+The order is the point: the first line and a snapshot need only the history; settings, logging and
+the model's library are imported in a thread after that (see `preparation`). What is entered is
+entered here.
+"""
+
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from agent.domain.entries import Entry
+from agent.domain.ports import HistoryFailed
+from agent.equipment import Equipment, StartFailed
+from agent.infrastructure.attachments import AttachmentFolder
+from agent.infrastructure.jsonl_history import JsonlHistory
+from agent.infrastructure.lease import ConversationInUse, lease
+from agent.infrastructure.stdio import StdinLines, StdoutLines
+from agent.opening import open_conversation
+from agent.recorder import Recorder
+from agent.session import Prepare, Session
+from roost.exit_codes import ExitCode
+from roost.headless.deferred_log import DeferredLog
+from roost.headless.options import Options, new_id, now
+from roost.headless.preparation import Preparation
+from roost.home import RoostHome
+from roost.version import VERSION
+
+# How long the last lines may take to leave when nobody seems to read.
+_LAST_LINES = 5.0
+
+
+def run(options: Options) -> ExitCode:
+    """Run the program to its end."""
+    return anyio.run(_main, options)
+
+
+async def _main(options: Options) -> ExitCode:
+    log = DeferredLog()
+    home = RoostHome.from_environment(os.environ)
+    conversation_id = options.session_id or str(uuid.uuid4())
+    folder = home.conversations(str(options.project_dir))
+    try:
+        with _conversation_file(folder, conversation_id, log) as (history, entries):
+            recorder = await open_conversation(
+                conversation_id, options.project_dir, history, entries, new_id, now, log
+            )
+            attachments = AttachmentFolder(folder.parent / "attachments" / conversation_id)
+            prepare = Preparation(
+                home=home,
+                project_dir=options.project_dir,
+                environ=dict(os.environ),
+                model=options.model,
+                mode=options.mode,
+                new_id=new_id,
+                log=log,
+                quiet=not options.serve,
+            )
+
+            async def prepared() -> Equipment:
+                return await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
+
+            if options.serve:
+                return await _serve(recorder, prepared, attachments, log)
+            from roost.headless.one_shot import run_one
+
+            return await run_one(options, recorder, prepared, attachments, log)
+    except (ConversationInUse, HistoryFailed) as exc:
+        print(f"roost headless: {exc}", file=sys.stderr)  # noqa: T201
+        return ExitCode.FAILED
+
+
+@contextmanager
+def _conversation_file(
+    folder: Path, conversation_id: str, log: DeferredLog
+) -> Generator[tuple[JsonlHistory, list[Entry]]]:
+    with lease(folder / f"{conversation_id}.lease"):
+        history = JsonlHistory(folder / f"{conversation_id}.jsonl", log)
+        try:
+            yield history, history.load().entries
+        finally:
+            history.close()
+
+
+async def _serve(
+    recorder: Recorder, prepared: Prepare, attachments: AttachmentFolder, log: DeferredLog
+) -> ExitCode:
+    lines = StdoutLines(1)
+    session = Session(recorder, lines, prepared, attachments.save, new_id, log)
+    code = ExitCode.DONE
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lines.serve)
+        tasks.start_soon(_end_on_signal, session)
+        tasks.start_soon(_end_on_hang_up, lines, session)
+        session.announce(VERSION)
+        try:
+            await session.serve(StdinLines(0, log))
+        except StartFailed as exc:
+            print(f"roost headless: {exc}", file=sys.stderr)  # noqa: T201
+            code = ExitCode.USAGE
+        with anyio.move_on_after(_LAST_LINES):
+            await lines.flush()
+        tasks.cancel_scope.cancel()
+    return code
+
+
+async def _end_on_signal(session: Session) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            session.end(grace=0)
+
+
+async def _end_on_hang_up(lines: StdoutLines, session: Session) -> None:
+    await lines.closed.wait()
+    session.end()

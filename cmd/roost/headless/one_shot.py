@@ -1,0 +1,138 @@
+"""One task without a daemon: its answer on stdout as it comes, and an exit code that tells.
+
+Nobody is there to approve: a task that needs it stops, says what waits and how to go on, and the
+conversation keeps it.
+"""
+
+import signal
+import sys
+
+import anyio
+import msgspec
+
+from agent.domain.conversation import Answer
+from agent.domain.messages import Message
+from agent.domain.ports import HistoryFailed, Lines
+from agent.equipment import StartFailed
+from agent.infrastructure.attachments import AttachmentFolder
+from agent.infrastructure.stdio import StdoutLines
+from agent.inputs import RunInput
+from agent.recorder import Recorder
+from agent.session import Prepare, Session
+from roost.exit_codes import ExitCode
+from roost.headless.deferred_log import DeferredLog
+from roost.headless.options import Options, new_id
+
+_LAST_LINES = 5.0
+_OUTCOMES = {
+    "success": ExitCode.DONE,
+    "cancelled": ExitCode.INTERRUPTED,
+    "error": ExitCode.FAILED,
+    "interrupt": ExitCode.WAITING,
+}
+
+
+class _Peek(msgspec.Struct, rename="camel"):
+    type: str
+    delta: object = None
+    message: str | None = None
+
+
+class TextLines:
+    """Event lines in; the answer's text out, and errors to stderr."""
+
+    def __init__(self) -> None:
+        self._is_mid_line = False
+
+    def write(self, line: bytes) -> None:
+        event = msgspec.json.decode(line, type=_Peek)
+        if event.type == "TEXT_MESSAGE_CONTENT" and isinstance(event.delta, str):
+            self._print(event.delta)
+            self._is_mid_line = not event.delta.endswith("\n")
+        elif event.type == "TEXT_MESSAGE_END" and self._is_mid_line:
+            self._print("\n")
+            self._is_mid_line = False
+        elif event.type == "RUN_ERROR":
+            _tell(event.message or "the run failed")
+
+    async def wait_writable(self) -> None:
+        """A terminal or file takes what it is given."""
+
+    def _print(self, text: str) -> None:
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Nobody reads any more; the task goes on, and its answer is in the conversation.
+            pass
+
+
+async def run_one(
+    options: Options,
+    recorder: Recorder,
+    prepare: Prepare,
+    attachments: AttachmentFolder,
+    log: DeferredLog,
+) -> ExitCode:
+    """Run the task, or the decision, to its end."""
+    out = StdoutLines(1) if options.event_lines else None
+    lines: Lines = out or TextLines()
+    session = Session(recorder, lines, prepare, attachments.save, new_id, log)
+    code = ExitCode.FAILED
+    async with anyio.create_task_group() as tasks:
+        if out is not None:
+            tasks.start_soon(out.serve)
+        tasks.start_soon(_interrupt_on_signal, session)
+        code = await _run(options, session)
+        if out is not None:
+            with anyio.move_on_after(_LAST_LINES):
+                await out.flush()
+        tasks.cancel_scope.cancel()
+    return code
+
+
+async def _run(options: Options, session: Session) -> ExitCode:
+    waiting = session.conversation.interrupts()
+    if options.decision is not None and not waiting:
+        _tell("nothing waits for a decision in this conversation")
+        return ExitCode.FAILED
+    if waiting and options.decision is None:
+        _tell_what_waits(session)
+        return ExitCode.WAITING
+    answers = tuple(Answer(each.id, options.decision == "approve") for each in waiting)
+    messages: tuple[Message, ...] = ()
+    if options.task is not None:
+        messages = (Message(id=new_id(), role="user", content=options.task),)
+    try:
+        await session.accept(RunInput(None, messages, answers, is_empty=False))
+        await session.run_alone()
+    except HistoryFailed as exc:
+        _tell(str(exc))
+        return ExitCode.FAILED
+    except StartFailed:
+        return ExitCode.USAGE  # the line that says why has been written
+    if session.conversation.interrupts():
+        _tell_what_waits(session)
+    end = session.last_end
+    return _OUTCOMES[end.outcome] if end is not None else ExitCode.FAILED
+
+
+def _tell_what_waits(session: Session) -> None:
+    conversation = session.conversation
+    _tell("stopped, because this needs a decision first; none of it has been run:")
+    for interrupt in conversation.interrupts():
+        print(f"  {interrupt.message}", file=sys.stderr)  # noqa: T201
+    go_on = f"roost headless --session-id {conversation.conversation_id}"
+    print(  # noqa: T201
+        f"Go on with one of:\n  {go_on} --approve\n  {go_on} --decline", file=sys.stderr
+    )
+
+
+def _tell(text: str) -> None:
+    print(f"roost headless: {text}", file=sys.stderr)  # noqa: T201
+
+
+async def _interrupt_on_signal(session: Session) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            session.end(grace=0)
