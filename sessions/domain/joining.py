@@ -5,6 +5,7 @@ still open are here. Bounded: past the limits, patches that later ones make poin
 and when that is not enough a joiner goes without that document until its next snapshot line.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sessions.domain.lines import BadLine, PatchOperation, operations
@@ -119,21 +120,27 @@ class JoinLog:
         self.state = self._new_document()
 
     def lines(self) -> tuple[list[bytes], frozenset[str | None]]:
-        """What follows the snapshot of a joiner, and which documents it has to do without.
+        """What follows the snapshot of a joiner, and which documents it is not told yet.
 
         The state goes by the name None, an activity by its message id.
         """
         run = self.run
         if run is None:
-            return [], frozenset()
+            # Between runs nothing is said; what the next run patches is told then.
+            known = {name for name, document in self._documents() if document.lines()}
+            return [], frozenset(known)
         said = [run.started]
         lost: set[str | None] = set()
-        for name, document in ((None, self.state), *self._activities.items()):
+        for name, document in self._documents():
             said += document.lines()
             if document.is_lost:
                 lost.add(name)
         said += run.openers.values()
         return said, frozenset(lost)
+
+    def document(self, name: str | None) -> Document | None:
+        """The state (None), or an activity by its message id."""
+        return self.state if name is None else self._activities.get(name)
 
     def item_opened(self, key: tuple[str, str, str] | None, line: bytes) -> None:
         if self.run is not None and key is not None:
@@ -158,10 +165,9 @@ class JoinLog:
             held -= self._activities.pop(next(iter(self._activities))).bytes_held
         return True
 
-    def activity_delta(self, name: str, line: bytes) -> None:
-        document = self._activities.get(name)
-        if document is not None:
-            document.patch(line)
+    def _documents(self) -> Iterator[tuple[str | None, Document]]:
+        yield None, self.state
+        yield from self._activities.items()
 
     def _new_document(self) -> Document:
         return Document(max_lines=self.max_lines, max_bytes=self.max_bytes)

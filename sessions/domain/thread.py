@@ -64,7 +64,8 @@ class Thread:
     """Every follower, with the sequence at which it went live, or _JOINING."""
     _live: tuple[Client, ...] = ()
     _lacking: dict[Client, set[str | None]] = field(default_factory=dict[Client, set[str | None]])
-    """What a joiner could not be given, until its next snapshot: the state (None), activities."""
+    """What a joiner was not told: the state (None), activities. Told before the next patch of it,
+    or with its next snapshot when it could not be kept."""
     _waiting: Waiting = field(default_factory=Waiting)
     _interrupts: Interrupts = field(default_factory=Interrupts)
     _log: JoinLog = field(init=False)
@@ -403,11 +404,11 @@ class Thread:
 
     def _join(self, client: Client) -> None:
         """What has to follow the snapshot, in the same step, so that nothing comes in between."""
-        said, lost = self._log.lines()
+        said, untold = self._log.lines()
         for line in said:
             client.deliver(line, None)
-        if lost:
-            self._lacking[client] = set(lost)
+        if untold:
+            self._lacking[client] = set(untold)
         if not said and self._interrupts.open:
             client.deliver(self._interrupts.line, None)
         self._go_live(client)
@@ -437,12 +438,10 @@ class Thread:
         self._settle(self.now)
 
     def _on_state_delta(self, peeked: Line, line: bytes) -> None:
-        state = self._log.state
-        was_lost = state.is_lost
-        state.patch(line)
-        self.overgrown_states += state.is_lost and not was_lost
+        was_lost = self._log.state.is_lost
+        self._relay_patch(None, line)
+        self.overgrown_states += self._log.state.is_lost and not was_lost
         self._running_jobs = lines.jobs_in_delta(line, self._running_jobs)
-        self._relay(line, self._having(None))
         self._settle(self.now)
 
     def _on_activity_snapshot(self, peeked: Line, line: bytes) -> None:
@@ -453,9 +452,23 @@ class Thread:
         self._relay(line, self._live)
 
     def _on_activity_delta(self, peeked: Line, line: bytes) -> None:
-        name = peeked.messageId or ""
-        self._log.activity_delta(name, line)
-        self._relay(line, self._having(name))
+        self._relay_patch(peeked.messageId or "", line)
+
+    def _relay_patch(self, name: str | None, line: bytes) -> None:
+        """To those who have what the patch applies to; who joined without it gets it first."""
+        document = self._log.document(name)
+        if document is None or not self._lacking:
+            self._relay(line, self._live)
+        else:
+            for client, lacking in self._lacking.items():
+                if name in lacking and not document.is_lost:
+                    lacking.discard(name)
+                    for told in document.lines():
+                        client.deliver(told, None)
+            has = [c for c in self._live if name not in self._lacking.get(c, ())]
+            self._relay(line, has)
+        if document is not None:
+            document.patch(line)
 
     def _on_command_result(self, peeked: Line, line: bytes) -> None:
         self._has_spoken = True
@@ -533,12 +546,6 @@ class Thread:
 
     def _rank_live(self) -> None:
         self._live = tuple(c for c, at in self._followers.items() if at != _JOINING)
-
-    def _having(self, name: str | None) -> Iterable[Client]:
-        """The live followers that have what a patch of this document applies to."""
-        if not self._lacking:
-            return self._live
-        return [c for c in self._live if name not in self._lacking.get(c, ())]
 
     def _has_again(self, name: str | None) -> None:
         for lacking in self._lacking.values():

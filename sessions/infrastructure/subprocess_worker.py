@@ -92,6 +92,7 @@ class SubprocessLauncher:
                 try:
                     yield worker
                 finally:
+                    worker.leave()
                     tasks.cancel_scope.cancel()
         finally:
             _signal_group(process, signal.SIGKILL)
@@ -221,6 +222,10 @@ class SubprocessWorker:
         self._exited.set()
         # Whoever holds the other end may hold it for ever: the reader must not wait for its end.
         anyio.notify_closing(self._pipes.stdout)
+
+    def leave(self) -> None:
+        """The block is left: nothing goes in any more."""
+        self._exited.set()
 
     async def carry_out_stop(self) -> None:
         """Once a stop was asked for: the grace, SIGTERM, two seconds, SIGKILL."""

@@ -10,7 +10,7 @@ pytestmark = virtual_time
 
 
 def jobs(running: int) -> bytes:
-    value = {"running": running, "jobs": []}
+    value: dict[str, object] = {"running": running, "jobs": []}
     return line("STATE_DELTA", delta=[{"op": "add", "path": "/backgroundTasks", "value": value}])
 
 

@@ -1,5 +1,6 @@
 """Decision 2: a stream begins with the follower's own snapshot, and misses nothing after it."""
 
+import anyio
 from anyio import wait_all_tasks_blocked
 
 from tests.support.fakes import FakeClient
@@ -183,6 +184,19 @@ async def test_a_joiner_of_a_state_that_can_not_be_kept_gets_it_with_the_next_sn
         assert phone.frames == [text("live"), STATE, TODOS]
 
 
+async def test_who_joined_between_runs_is_told_what_a_patch_applies_to_before_the_patch() -> None:
+    """A worker need not repeat the state in every run."""
+    async with a_followed_thread() as (scene, desktop):
+        shown = line("ACTIVITY_SNAPSHOT", messageId="a", activityType="x", content={"n": 1})
+        change = line("ACTIVITY_DELTA", messageId="a", activityType="x", patch=[])
+        await scene.worker_says(run_started(), STATE, shown, run_finished())
+        phone = FakeClient("phone")
+        await scene.follows(phone)
+        await scene.worker_says(run_started("r2"), change, TODOS, TODOS)
+        assert phone.frames == [run_started("r2"), shown, change, STATE, TODOS, TODOS]
+        assert desktop.frames[-3:] == [change, TODOS, TODOS]
+
+
 async def test_an_activity_that_is_to_be_kept_is_not_replaced_for_a_joiner_either() -> None:
     async with a_followed_thread() as (scene, _):
         shown = line("ACTIVITY_SNAPSHOT", messageId="a", activityType="x", content={"n": 1})
@@ -199,8 +213,6 @@ async def test_an_activity_that_is_to_be_kept_is_not_replaced_for_a_joiner_eithe
 @virtual_time
 async def test_an_open_without_a_snapshot_is_answered_after_ninety_seconds() -> None:
     """A foreign worker may not know the frame; its client must not wait for ever."""
-    import anyio
-
     async with a_registry(announces_ready=False) as scene:
         client = FakeClient()
         scene.opens(client)

@@ -1,0 +1,117 @@
+"""What every Worker and LaunchWorker promises: the fake that tests rely on, and the real process."""
+
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
+from sessions.domain.ports import LaunchFailed, LaunchWorker, Worker, WorkerLost
+from sessions.infrastructure.subprocess_worker import SubprocessLauncher
+from tests.support.fakes import FakeLauncher, FakeWorker
+
+SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
+ECHO = (sys.executable, SCRIPTED, "echo")
+
+
+class Echoing(FakeLauncher):
+    """The fake, made to answer as the scripted process does."""
+
+    @asynccontextmanager
+    async def __call__(
+        self, thread: ThreadKey, options: ThreadOptions
+    ) -> AsyncGenerator[FakeWorker]:
+        if not Path(thread.project_dir).is_dir():
+            raise LaunchFailed(f"{thread.project_dir}: the directory does not exist")
+        async with super().__call__(thread, options) as worker:
+            send, stop = worker.send, worker.stop
+
+            def answer(line: bytes) -> None:
+                send(line)
+                worker.says(json.dumps({"type": "ECHO", "line": line.decode()}).encode())
+
+            def stopped(grace: float) -> None:
+                if not worker.stops:
+                    interrupt = {"type": "ECHO", "line": '{"type":"interrupt"}'}
+                    worker.says(json.dumps(interrupt).encode())
+                stop(grace)
+
+            worker.send, worker.stop = answer, stopped  # type: ignore[method-assign]
+            yield worker
+
+
+@pytest.fixture(params=["fake", "subprocess"])
+def launch(request: pytest.FixtureRequest) -> LaunchWorker:
+    fake: LaunchWorker = Echoing()
+    real: LaunchWorker = SubprocessLauncher(argv=ECHO, environ={"PATH": "/usr/bin:/bin"})
+    return fake if request.param == "fake" else real
+
+
+@pytest.fixture
+def thread(tmp_path: Path) -> ThreadKey:
+    return ThreadKey(str(tmp_path), ConversationId("c1"))
+
+
+async def lines_of(worker: Worker) -> list[str]:
+    """All the lines until the worker is gone."""
+    said: list[str] = []
+    async for batch in worker:
+        assert batch
+        said += [json.loads(line)["line"] for line in batch]
+    return said
+
+
+async def test_lines_come_back_in_order_and_end_when_the_worker_is_gone(
+    launch: LaunchWorker, thread: ThreadKey
+) -> None:
+    with anyio.fail_after(20):
+        async with launch(thread, ThreadOptions()) as worker:
+            for number in range(100):
+                worker.send(b"line %d" % number)
+            worker.stop(10)
+            said = await lines_of(worker)
+    assert said == [*(f"line {n}" for n in range(100)), '{"type":"interrupt"}']
+
+
+async def test_a_worker_that_is_being_stopped_takes_no_more(
+    launch: LaunchWorker, thread: ThreadKey
+) -> None:
+    with anyio.fail_after(20):
+        async with launch(thread, ThreadOptions()) as worker:
+            worker.stop(10)
+            with pytest.raises(WorkerLost):
+                worker.send(b"late")
+            await lines_of(worker)
+            with pytest.raises(WorkerLost):
+                worker.send(b"later")
+
+
+async def test_a_worker_that_is_gone_says_why(launch: LaunchWorker, thread: ThreadKey) -> None:
+    with anyio.fail_after(20):
+        async with launch(thread, ThreadOptions()) as worker:
+            worker.stop(10)
+            worker.stop(20)
+            await lines_of(worker)
+            assert worker.exit_reason() == "exited with code 0"
+            assert worker.pid > 0
+
+
+async def test_a_launch_that_fails_says_where_and_why(launch: LaunchWorker) -> None:
+    nowhere = ThreadKey("/no/such/dir", ConversationId("c1"))
+    with pytest.raises(LaunchFailed, match=r"/no/such/dir.*does not exist"):
+        async with launch(nowhere, ThreadOptions()):
+            pytest.fail("there is no such directory")
+
+
+async def test_leaving_the_block_ends_a_worker_that_nobody_stopped(
+    launch: LaunchWorker, thread: ThreadKey
+) -> None:
+    with anyio.fail_after(20):
+        async with launch(thread, ThreadOptions()) as worker:
+            worker.send(b"x")
+        with pytest.raises(WorkerLost):
+            worker.send(b"y")

@@ -1,0 +1,106 @@
+"""A worker whose behaviour is told on its command line: one word, what it does wrong or right.
+
+Run as a real process by the launcher's tests. Standard library only, so that it starts at once.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def say(**fields: object) -> None:
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
+
+
+def echo() -> None:
+    """Answers every line with its text; ends with its stdin."""
+    for line in sys.stdin:
+        say(type="ECHO", line=line.rstrip("\n"))
+
+
+def environment() -> None:
+    say(type="ENV", cwd=str(Path.cwd()), argv=sys.argv[2:], env=dict(os.environ))
+
+
+def exits_at_once() -> None:
+    sys.exit(3)
+
+
+def rubbish() -> None:
+    sys.stdout.buffer.write(b"rubbish\n\xff\xfe\n{}\n")
+    sys.stdout.flush()
+    say(type="AFTER")
+
+
+def half_a_line() -> None:
+    say(type="WHOLE")
+    sys.stdout.write('{"type":"HAL')
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def long_line() -> None:
+    sys.stdout.write(json.dumps({"type": "LONG", "x": "y" * int(sys.argv[2])}) + "\n")
+    sys.stdout.flush()
+    echo()
+
+
+def deaf() -> None:
+    """Never reads its stdin."""
+    say(type="DEAF")
+    time.sleep(600)
+
+
+def stubborn() -> None:
+    """Ignores the end of its stdin and SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say(type="STUBBORN", pid=os.getpid())
+    while True:
+        time.sleep(600)
+
+
+def polite_with_child() -> None:
+    """Ends as asked, but leaves a child in its group that does not."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import signal,time; signal.signal(15, 1); time.sleep(600)"]
+    )
+    say(type="CHILD", pid=child.pid)
+    echo()
+
+
+def grandchild_holds_the_pipe() -> None:
+    """Dies and leaves its stdout open in a process of another session, which nobody here kills."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(30)"], start_new_session=True
+    )
+    say(type="CHILD", pid=child.pid)
+    say(type="LAST")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def closes_stdout() -> None:
+    say(type="LAST")
+    os.close(1)
+    sys.stdin.read()
+
+
+def closes_stdin() -> None:
+    os.close(0)
+    say(type="CLOSED")
+    time.sleep(600)
+
+
+def logs() -> None:
+    sys.stderr.write('{"event":"it_happened","level":"fatal","n":1,"worker_pid":5}\n')
+    sys.stderr.write("Traceback (most recent call last):\n  boom\n")
+    sys.stderr.flush()
+    say(type="LOGGED")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1].replace("-", "_")]()
