@@ -1,0 +1,90 @@
+"""`roost status`, `roost stop`, `roost logs`: parse, ask, print."""
+
+import os
+
+import click
+
+from roost.daemon.log_reader import follow, last_lines
+from roost.daemon.run_file import RunFile
+from roost.daemon.status import find_status, utc_now
+from roost.daemon.stopping import stop_daemon
+from roost.exit_codes import ExitCode
+from roost.home import RoostHome
+
+# Past the workers' grace: their SIGTERM and SIGKILL, the clients' farewell, the exit.
+_STOP_MARGIN = 15.0
+
+
+@click.command("status")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def status(as_json: bool) -> ExitCode:
+    """Show whether the daemon runs, and its threads.
+
+    Exit code 0 when it answers, 3 when it does not or when there is none.
+    """
+    home = _home()
+    token, trouble = _token(home)
+    found = find_status(RunFile(home.daemon_json), token, trouble)
+    if as_json:
+        click.echo(found.as_json())
+    else:
+        for line in found.lines(utc_now()):
+            click.echo(line)
+    return ExitCode.DONE if found.is_reachable else ExitCode.UNREACHABLE
+
+
+@click.command("stop")
+def stop() -> ExitCode:
+    """Stop the daemon and its workers, and wait until they are gone.
+
+    What their conversations hold is safe. Nothing to stop is not an error.
+    """
+    home = _home()
+    stopped = stop_daemon(RunFile(home.daemon_json), _stop_grace(home) + _STOP_MARGIN)
+    click.echo(stopped.says, err=not stopped.is_gone)
+    return ExitCode.DONE if stopped.is_gone else ExitCode.FAILED
+
+
+@click.command("logs")
+@click.option("-f", "--follow", "go_on", is_flag=True, help="Go on printing what is added.")
+@click.option(
+    "-n", "--lines", default=100, show_default=True, type=click.IntRange(min=0), metavar="N",
+    help="How many of the last lines to print.",
+)  # fmt: skip
+def logs(go_on: bool, lines: int) -> ExitCode:
+    """Print the daemon's log: JSON lines, those of its workers among them."""
+    folder = _home().logs
+    last = last_lines(folder, lines)
+    if not last and lines and not go_on:
+        click.echo(f"There is no log in {folder} yet.", err=True)
+    for line in last:
+        click.echo(line, nl=False)
+    if go_on:
+        for line in follow(folder):
+            click.echo(line, nl=False)
+    return ExitCode.DONE
+
+
+def _home() -> RoostHome:
+    return RoostHome.from_environment(os.environ)
+
+
+def _token(home: RoostHome) -> tuple[str | None, str | None]:
+    """The token, or why there is none: broken settings must not keep anybody from looking."""
+    from roost.daemon.token import BadToken, existing_token
+    from roost.settings import SettingsError, load_daemon
+
+    try:
+        token = existing_token(load_daemon(os.environ, home).binding, home.token)
+    except (SettingsError, BadToken) as exc:
+        return None, str(exc)
+    return token, None if token else f"{home.token} does not exist"
+
+
+def _stop_grace(home: RoostHome) -> float:
+    from roost.settings import SettingsError, WorkerSection, load_daemon
+
+    try:
+        return load_daemon(os.environ, home).worker.stop_grace
+    except SettingsError:
+        return WorkerSection().stop_grace

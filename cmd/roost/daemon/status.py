@@ -1,0 +1,134 @@
+"""What `roost status` finds out, and the words it says it in.
+
+Asks two places: the run file, which tells whether a daemon lives, and the daemon itself, which
+tells its threads. Works with either of them broken, and says so. Standard library only: this runs
+in scripts and prompts, and should be done before anybody notices.
+"""
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from roost.daemon.run_file import DaemonRecord, NotRunning, RunFile
+
+_ANSWER_TIMEOUT = 3.0
+_LONGEST_ANSWER = 16 * 2**20
+
+ThreadInfo = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is known. Without `record` no daemon runs; without `threads` it did not answer."""
+
+    record: DaemonRecord | None
+    threads: tuple[ThreadInfo, ...] | None
+    note: str | None
+
+    @property
+    def is_reachable(self) -> bool:
+        return self.threads is not None
+
+    def as_json(self) -> str:
+        return json.dumps(
+            {
+                "running": self.record is not None,
+                "reachable": self.is_reachable,
+                "daemon": asdict(self.record) if self.record else None,
+                "threads": self.threads,
+                "note": self.note,
+            },
+            indent=2,
+            ensure_ascii=False,
+        )
+
+    def lines(self, now: datetime) -> Iterator[str]:
+        """For people."""
+        if self.record is None:
+            yield "No daemon is running. 'roost daemon' starts one."
+        else:
+            since = datetime.fromisoformat(self.record.started_at)
+            yield (
+                f"The daemon runs: pid {self.record.pid}, {self.record.host}:{self.record.port},"
+                f" since {since.astimezone():%Y-%m-%d %H:%M:%S}"
+                f" ({age_text((now - since).total_seconds())}), version {self.record.version}."
+            )
+        if self.note:
+            yield self.note
+        if self.threads is not None:
+            yield from _thread_lines(self.threads)
+
+
+def find_status(run_file: RunFile, token: str | None, trouble: str | None = None) -> Status:
+    """Look and ask. `trouble` says why there is no token, if there is none."""
+    found = run_file.look()
+    if isinstance(found, NotRunning):
+        return Status(None, None, found.note)
+    record = found.record
+    if token is None:
+        return Status(record, None, f"It was not asked for its threads: {trouble or 'no token'}.")
+    try:
+        threads = _ask(record, token)
+    except (OSError, http.client.HTTPException, ValueError) as exc:
+        return Status(record, None, f"It does not answer on its port ({exc or 'no answer'}).")
+    return Status(record, threads, None)
+
+
+def _ask(record: DaemonRecord, token: str) -> tuple[ThreadInfo, ...]:
+    """The threads, from the daemon. Raises OSError, HTTPException, ValueError."""
+    connection = http.client.HTTPConnection(record.host, record.port, timeout=_ANSWER_TIMEOUT)
+    try:
+        connection.request("GET", "/status", headers={"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        if answer.status == http.HTTPStatus.UNAUTHORIZED:
+            raise ValueError("it refused our token; was it started with another one?")
+        if answer.status != http.HTTPStatus.OK:
+            raise ValueError(f"it answered {answer.status}")
+        told: object = json.loads(answer.read(_LONGEST_ANSWER))
+    finally:
+        connection.close()
+    threads = cast("dict[str, Any]", told).get("threads") if isinstance(told, dict) else None
+    if not isinstance(threads, list):
+        raise ValueError("its answer makes no sense")
+    return tuple(cast("list[ThreadInfo]", threads))
+
+
+def _thread_lines(threads: tuple[ThreadInfo, ...]) -> Iterator[str]:
+    if not threads:
+        yield "It has no threads."
+        return
+    yield ""
+    rows = [("STATUS", "FOR", "FOLLOWERS", "PID", "CONVERSATION", "PROJECT")]
+    rows += [
+        (
+            str(thread.get("status")),
+            age_text(float(thread.get("for_seconds") or 0)),
+            str(thread.get("followers")),
+            str(thread.get("worker_pid") or "-"),
+            str(thread.get("conversation_id")),
+            str(thread.get("project_dir")),
+        )
+        for thread in threads
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def age_text(seconds: float) -> str:
+    """A length of time in one or two units: "2h 5m"."""
+    whole = max(0, int(seconds))
+    days, rest = divmod(whole, 86_400)
+    hours, rest = divmod(rest, 3600)
+    minutes, left = divmod(rest, 60)
+    units = [(days, "d"), (hours, "h"), (minutes, "m"), (left, "s")]
+    first = next((index for index, (count, _) in enumerate(units) if count), len(units) - 1)
+    shown = [f"{count}{unit}" for count, unit in units[first : first + 2] if count]
+    return " ".join(shown) or "0s"
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
