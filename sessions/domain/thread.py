@@ -566,12 +566,8 @@ class Thread:
         status = self._present_status()
         if status != self._status:
             self._status, self._status_since = status, now
-        is_needed = (
-            self._followers
-            or self._log.run is not None
-            or self._running_jobs > 0
-            or self._waiting.is_needed
-        )
+        # Whoever waits for an answer follows; a client that left waits for nothing.
+        is_needed = self._followers or self._log.run is not None or self._running_jobs > 0
         if is_needed:
             self._idle_since = None
         elif self._idle_since is None:

@@ -46,15 +46,6 @@ class Waiting:
         return len(self.held) + len(self._openings) + sum(map(len, self._commands.values()))
 
     @property
-    def is_needed(self) -> bool:
-        """Somebody who is still there waits."""
-        return (
-            bool(self.held)
-            or any(opening.client is not None for opening in self._openings)
-            or any(c is not None for queue in self._commands.values() for c in queue)
-        )
-
-    @property
     def oldest_opening(self) -> float | None:
         return self._openings[0].since if self._openings else None
 

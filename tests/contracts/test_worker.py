@@ -1,4 +1,4 @@
-"""What every Worker and LaunchWorker promises: the fake that tests rely on, and the real process."""
+"""What every Worker and LaunchWorker promises: the fake that tests rely on, the real process."""
 
 import json
 import sys

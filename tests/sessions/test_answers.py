@@ -81,9 +81,7 @@ async def test_the_interrupts_survive_the_worker_and_the_answer_relaunches_it() 
         assert scene.worker.sent == [resume("t1")]
 
 
-async def test_an_answer_sent_right_after_the_open_of_a_fresh_daemon_is_judged_by_the_ready_line() -> (
-    None
-):
+async def test_an_answer_right_behind_the_open_is_judged_by_the_ready_line() -> None:
     """A daemon that was restarted knows of no interrupt until the worker tells it."""
     async with a_registry() as scene:
         client = FakeClient()

@@ -59,7 +59,7 @@ def is_running(pid: int) -> bool:
 
 async def until_gone(pid: int) -> None:
     with anyio.fail_after(5):
-        while is_running(pid):
+        while is_running(pid):  # noqa: ASYNC110 - the kernel tells nobody of a stranger's end
             await anyio.sleep(0.01)
 
 

@@ -110,6 +110,7 @@ class FakeLauncher:
         self.launches: list[tuple[ThreadKey, ThreadOptions]] = []
         self.fails_with: str | None = None
         self.obeys_stop = True
+        self.launched = anyio.Event()
 
     @asynccontextmanager
     async def __call__(
@@ -121,6 +122,7 @@ class FakeLauncher:
             raise LaunchFailed(self.fails_with)
         worker = FakeWorker(1000 + len(self.workers), obeys_stop=self.obeys_stop)
         self.workers.append(worker)
+        self.launched.set()
         try:
             yield worker
         finally:
