@@ -54,13 +54,13 @@ def stop() -> ExitCode:
 def logs(go_on: bool, lines: int) -> ExitCode:
     """Print the daemon's log: JSON lines, those of its workers among them."""
     folder = _home().logs
-    last = last_lines(folder, lines)
+    last, place = last_lines(folder, lines)
     if not last and lines and not go_on:
         click.echo(f"There is no log in {folder} yet.", err=True)
     for line in last:
         click.echo(line, nl=False)
     if go_on:
-        for line in follow(folder):
+        for line in follow(folder, place):
             click.echo(line, nl=False)
     return ExitCode.DONE
 

@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -11,27 +12,36 @@ from roost.daemon.daily_log import log_files
 _LOOK_EVERY = 0.2
 
 
-def last_lines(folder: Path, count: int) -> list[str]:
-    """The last lines of the newest files, oldest first."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Up to where a file was read. No file yet: before the first."""
+
+    file: Path | None = None
+    offset: int = 0
+
+
+def last_lines(folder: Path, count: int) -> tuple[list[str], Place]:
+    """The last lines of the newest files, oldest first, and where they end."""
     lines: deque[str] = deque(maxlen=count)
+    place = Place()
     for file in reversed(log_files(folder)):
-        missing = count - len(lines)
-        if missing <= 0:
-            break
         with file.open(encoding="utf-8", errors="replace") as text:
-            lines.extendleft(reversed(deque(text, maxlen=missing)))
-    return list(lines)
+            lines.extendleft(reversed(deque(text, maxlen=count - len(lines))))
+            if place.file is None:
+                place = Place(file, text.tell())
+        if len(lines) == count:
+            break
+    return list(lines), place
 
 
-def follow(folder: Path, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Whole lines that are added from now on, for ever, in whichever file they come."""
-    known = log_files(folder)
-    current = known[-1] if known else None
-    file = _opened(current, at_end=True)
+def follow(folder: Path, place: Place, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
+    """Whole lines that are added behind the place, for ever, in whichever file they come."""
+    current = place.file
+    text = _opened(current, place.offset)
     partial = ""
     try:
         while True:
-            added = file.readline() if file else ""
+            added = text.readline() if text else ""
             if added:
                 partial += added
                 if partial.endswith("\n"):
@@ -41,21 +51,20 @@ def follow(folder: Path, wait: Callable[[float], None] = time.sleep) -> Iterator
             newer = [path for path in log_files(folder) if current is None or path > current]
             if newer:
                 # The one before is at its end, and nobody writes to it any more.
-                if file:
-                    file.close()
+                if text:
+                    text.close()
                 current = newer[0]
-                file = _opened(current, at_end=False)
+                text = _opened(current, 0)
             else:
                 wait(_LOOK_EVERY)
     finally:
-        if file:
-            file.close()
+        if text:
+            text.close()
 
 
-def _opened(path: Path | None, *, at_end: bool) -> IO[str] | None:
+def _opened(path: Path | None, offset: int) -> IO[str] | None:
     if path is None:
         return None
-    file = path.open(encoding="utf-8", errors="replace")
-    if at_end:
-        file.seek(0, 2)
-    return file
+    text = path.open(encoding="utf-8", errors="replace")
+    text.seek(offset)
+    return text

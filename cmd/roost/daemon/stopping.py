@@ -1,4 +1,4 @@
-"""Stopping the daemon from another process: a signal to the very process that wrote the run file."""
+"""Stopping the daemon from outside: a signal to the very process that wrote the run file."""
 
 import os
 import signal
