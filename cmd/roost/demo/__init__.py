@@ -1,0 +1,1 @@
+"""`roost demo`: a scripted tour of a real daemon, with real workers, tools and crashes."""
