@@ -12,6 +12,7 @@ from typing import Any, NoReturn, cast
 import click
 
 from roost.exit_codes import ExitCode
+from roost.quick_import import quick_imports
 from roost.version import VERSION
 
 # name: (module, attribute, the line in `roost --help`)
@@ -36,7 +37,9 @@ class Programs(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, attribute, _ = _COMMANDS[cmd_name]
-        return cast(click.Command, getattr(importlib.import_module(module), attribute))
+        with quick_imports():
+            program = importlib.import_module(module)
+        return cast(click.Command, getattr(program, attribute))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -44,7 +44,8 @@ _HARMLESS: frozenset[tuple[str, ...]] = frozenset(
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Built when first used: a program uses one of the two models below, and each has all parts.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class AgentSection(_Section):
@@ -149,19 +150,19 @@ Providers = dict[str, ProviderSection]
 class DaemonSettings(_Section):
     """All of it: what only workers use is checked too, so that a mistake shows at the start."""
 
-    agent: AgentSection = AgentSection()
+    agent: AgentSection = AgentSection.model_construct()
     providers: Providers = {}
-    logging: LoggingSection = LoggingSection()
-    worker: WorkerSection = WorkerSection()
-    binding: BindingSection = BindingSection()
+    logging: LoggingSection = LoggingSection.model_construct()
+    worker: WorkerSection = WorkerSection.model_construct()
+    binding: BindingSection = BindingSection.model_construct()
 
 
 class HeadlessSettings(_Section):
     """What a worker, or one task without a daemon, needs."""
 
-    agent: AgentSection = AgentSection()
+    agent: AgentSection = AgentSection.model_construct()
     providers: Providers = {}
-    logging: LoggingSection = LoggingSection()
+    logging: LoggingSection = LoggingSection.model_construct()
     ignored: tuple[str, ...] = ()
     """One sentence per file whose settings did not count, for the log. Not a setting itself."""
 

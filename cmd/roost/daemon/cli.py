@@ -1,5 +1,6 @@
 """`roost daemon`: settings, log, lock and token, then the program. What fails is said in a line."""
 
+import gc
 import os
 from contextlib import ExitStack, closing
 
@@ -11,6 +12,7 @@ from roost.daemon.run_file import RunFile
 from roost.daemon.token import BadToken, ensure_token
 from roost.exit_codes import ExitCode
 from roost.home import RoostHome
+from roost.quick_import import quick_imports
 from roost.settings import DaemonSettings, SettingsError, load_daemon
 
 
@@ -43,13 +45,14 @@ def command() -> ExitCode:
 def _run(settings: DaemonSettings, home: RoostHome, held: ExitStack) -> ExitCode:
     token = ensure_token(settings.binding, home.token)
     # From here on it costs: the event loop, the server, the log.
-    import anyio
-    import structlog
+    with quick_imports("rich", "pydantic_settings", "yaml"):
+        import anyio
+        import structlog
 
-    from agui.server import PortTaken
-    from roost import logs
-    from roost.daemon.container import DaemonContainer
-    from sessions.infrastructure.open_files import raise_open_files
+        from agui.server import PortTaken
+        from roost import logs
+        from roost.daemon.container import DaemonContainer
+        from sessions.infrastructure.open_files import raise_open_files
 
     daily = held.enter_context(closing(DailyLog(home.logs)))
     logs.configure(settings.logging.level, settings.logging.stderr_json, daily)
@@ -65,6 +68,8 @@ def _run(settings: DaemonSettings, home: RoostHome, held: ExitStack) -> ExitCode
         open_files=raise_open_files(),
     )
     container.check_dependencies()
+    # What was made so far stays: later collections need not look at it, and are shorter for that.
+    gc.freeze()
     try:
         return anyio.run(container.program().run, backend="asyncio")
     except PortTaken as exc:
