@@ -3,7 +3,10 @@
 import anyio
 from anyio import wait_all_tasks_blocked
 
-from tests.support.fakes import FakeClient
+from sessions.domain.keys import ConversationId, Generation, ThreadKey, ThreadOptions
+from sessions.domain.settings import RegistrySettings
+from sessions.domain.thread import Thread
+from tests.support.fakes import FakeClient, FakeWorker
 from tests.support.scenes import (
     PROJECT,
     READY,
@@ -218,6 +221,32 @@ async def test_a_message_after_a_stop_waits_for_the_old_worker_and_gets_a_new_on
         await scene.worker_says(READY)
         assert scene.worker.sent == [message()]
         assert desktop.frames == []
+
+
+async def test_an_open_after_a_stop_is_answered_by_the_next_worker_alone() -> None:
+    async with a_followed_thread() as (scene, desktop):
+        phone = FakeClient("phone")
+        scene.worker.obeys_stop = False
+        scene.sends(desktop, STOP)
+        scene.opens(phone)
+        await scene.worker_dies("exited with code 0")
+        assert phone.frames == []
+        await scene.worker_says(READY, snapshot("all"))
+        assert phone.frames == [snapshot("all")]
+
+
+def test_the_exit_of_a_worker_that_was_replaced_changes_nothing() -> None:
+    client, worker = FakeClient(), FakeWorker(7)
+    key = ThreadKey(PROJECT, ConversationId("c1"))
+    thread = Thread(key, ThreadOptions(), RegistrySettings(), lambda thread, delay: None, 0.0)
+    thread.open(client, b"{}", 0.0)
+    thread.launched(worker, Generation("new"), 0.0)
+    thread.take_lines([READY, snapshot(), run_started()], 0.0)
+    client.take()
+    thread.exited(Generation("old"), "was killed by SIGKILL", 0.0)
+    assert client.frames == []
+    assert thread.view().worker_pid == 7
+    assert thread.view().status == "running"
 
 
 async def test_a_stop_while_the_worker_starts_answers_who_waited_and_ends_it() -> None:
