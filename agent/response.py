@@ -37,6 +37,7 @@ class Response:
         self._framing = Framing(say.new_id)
         self.done: ResponseDone | None = None
         self._closed = False
+        self._has_own_ids = False
 
     async def stream(self, pieces: AsyncIterator[Piece]) -> None:
         """Say every piece as it comes. Raises what the model raises; `close` anyway."""
@@ -93,11 +94,18 @@ class Response:
             case ReasoningPiece(delta):
                 return self._framing.reasoning(delta)
             case CallBegan(part, call_id, name):
-                return self._framing.call(part, call_id, name)
+                return self._framing.call(part, self._own(call_id), name)
             case ArgumentsPiece(part, delta):
                 return self._framing.arguments(part, delta)
             case ResponseDone():
                 return []
+
+    def _own(self, call_id: str) -> str:
+        """The call's id, or another if the conversation has it: some servers count from zero."""
+        if call_id not in self._rec.conversation.calls and call_id not in self._framing.call_ids:
+            return call_id
+        self._has_own_ids = True
+        return f"{call_id}-{self._say.new_id()}"
 
     async def _tell(self, event: Event) -> None:
         if isinstance(event, TextMessageEnd | ReasoningMessageEnd):
@@ -127,5 +135,6 @@ class Response:
             input_tokens=done.input_tokens,
             output_tokens=done.output_tokens,
             cached_input_tokens=done.cached_input_tokens,
-            opaque=done.opaque,
+            # The provider's own copy has its own ids, which the results would not fit.
+            opaque=None if self._has_own_ids else done.opaque,
         )

@@ -1,0 +1,189 @@
+"""Fakes of the agent's ports. Each keeps the promises its port makes, in memory."""
+
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.lowlevel
+import msgspec
+
+from agent.domain.approval import Effect
+from agent.domain.entries import Entry, decode_entry, encode_entry
+from agent.domain.ports import (
+    BadArguments,
+    HistoryFailed,
+    ModelInput,
+    Piece,
+    ResponseDone,
+    ToolResult,
+    ToolSpec,
+)
+
+Line = dict[str, object]
+
+
+class FakeLog:
+    """Keeps what was logged."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, dict[str, object]]] = []
+
+    def __call__(self, level: str, event: str, /, **fields: object) -> None:
+        self.events.append((level, event, fields))
+
+    def names(self) -> list[str]:
+        return [event for _, event, _ in self.events]
+
+
+class FakeHistory:
+    """A disk in memory. `synced` is what a crash leaves; the rest may be lost."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.synced = 0
+        self.is_full = False
+
+    async def append(self, entries: Sequence[Entry], *, sync: bool) -> None:
+        await anyio.lowlevel.checkpoint()
+        if self.is_full:
+            raise HistoryFailed("The conversation's history could not be written (no space left).")
+        self.lines += [encode_entry(entry) for entry in entries]
+        if sync:
+            self.synced = len(self.lines)
+
+    def entries(self) -> list[Entry]:
+        return [decode_entry(line) for line in self.lines]
+
+    def kinds(self) -> list[str]:
+        return [str(msgspec.json.decode(line)["kind"]) for line in self.lines]
+
+
+class FakeLines:
+    """A stdout in memory. `on_line` sees each line in the moment it leaves."""
+
+    def __init__(self, on_line: Callable[[Line], None] = lambda _: None) -> None:
+        self.lines: list[Line] = []
+        self.is_full = False
+        self._on_line = on_line
+        self._changed = anyio.Event()
+
+    def write(self, line: bytes) -> None:
+        value: Line = msgspec.json.decode(line)
+        self.lines.append(value)
+        self._on_line(value)
+        self._changed.set()
+
+    async def wait_writable(self) -> None:
+        while self.is_full:
+            await self._next_change()
+
+    def let_go(self) -> None:
+        self.is_full = False
+        self._changed.set()
+
+    async def wait_for(self, is_it: Callable[[Line], bool], start: int = 0) -> Line:
+        with anyio.fail_after(5):
+            while True:
+                for line in self.lines[start:]:
+                    if is_it(line):
+                        return line
+                await self._next_change()
+
+    async def _next_change(self) -> None:
+        self._changed = anyio.Event()
+        await self._changed.wait()
+
+
+Step = Sequence[Piece] | Exception
+DONE = ResponseDone(provider="fake", model="one", input_tokens=10, output_tokens=5)
+
+
+@dataclass(slots=True)
+class FakeModel:
+    """Answers with what the test gave it, response after response."""
+
+    responses: list[Step]
+    requests: list[ModelInput] = field(default_factory=list[ModelInput])
+    before_piece: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+
+    @asynccontextmanager
+    async def respond(self, request: ModelInput) -> AsyncGenerator[AsyncIterator[Piece]]:
+        self.requests.append(request)
+        step = self.responses.pop(0)
+        yield _FakePieces(step, self)
+
+
+class _FakePieces:
+    def __init__(self, step: Step, model: FakeModel) -> None:
+        self._step = step
+        self._model = model
+        self._pieces = iter(() if isinstance(step, Exception) else step)
+
+    def __aiter__(self) -> "_FakePieces":
+        return self
+
+    async def __anext__(self) -> Piece:
+        await self._model.before_piece()
+        for piece in self._pieces:
+            if isinstance(piece, BrokenPiece):
+                raise piece.error
+            return piece
+        if isinstance(self._step, Exception):
+            raise self._step
+        raise StopAsyncIteration
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPiece(ResponseDone):
+    """Where a stream breaks."""
+
+    provider: str = ""
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    error: Exception = field(default_factory=RuntimeError)
+
+
+@dataclass(slots=True)
+class FakeTool:
+    """A tool that notes when it ran."""
+
+    name: str = "Do"
+    effect: Effect = Effect.RUNS
+    ran: list[str] = field(default_factory=list[str])
+    work: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+    state: dict[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(name=self.name, description="", parameters={}, effect=self.effect)
+
+    def prepare(self, arguments: bytes) -> "_FakeCall":
+        try:
+            found = msgspec.json.decode(arguments)
+        except msgspec.DecodeError as exc:
+            raise BadArguments(f"the arguments do not fit: {exc}.") from exc
+        return _FakeCall(self, str(found.get("what", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class _FakeCall:
+    tool: FakeTool
+    what: str
+
+    @property
+    def summary(self) -> str:
+        return self.what
+
+    async def run(self) -> ToolResult:
+        self.tool.ran.append(self.what)
+        await self.tool.work()
+        return ToolResult(success=True, output=f"did {self.what}", state=self.tool.state)
+
+
+def counting_ids(prefix: str = "id") -> Callable[[], str]:
+    """Ids that a reader can follow."""
+    numbers = itertools.count(1)
+    return lambda: f"{prefix}-{next(numbers)}"

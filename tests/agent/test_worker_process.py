@@ -1,0 +1,272 @@
+"""The worker as a daemon meets it: a real process, its lines, its signals, its death."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from agent.infrastructure.process import process_start
+from tests.agent.support.judge import judge
+from tests.agent.support.worker_process import PATIENCE, Place, a_place, command, worker
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def one_shot(place: Place, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        cwd=place.project,
+        env=place.environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+async def test_a_conversation_with_approval_crash_and_answer(tmp_path: Path) -> None:
+    """The main job: the decision outlives the worker, and the command runs exactly once."""
+    place = a_place(tmp_path)
+    recording: list[dict[str, object]] = []
+    async with worker(place) as it:
+        assert it.lines[0] == {"type": "ready", "protocol": 1, "version": "0.1.0"}
+        assert await it.snapshot() == []
+        await it.ask("think\nrun echo one >> log; echo out\nwrite f.txt: text", "m1", "r1")
+        suspended = await it.wait_end()
+        assert not (place.project / "log").exists()
+        recording += it.lines
+        before = await it.snapshot()
+        await it.kill()
+    outcome = msgspec.convert(suspended["outcome"], dict[str, object])
+    interrupts = msgspec.convert(outcome["interrupts"], list[dict[str, object]])
+    ids = [str(each["id"]) for each in interrupts]
+    assert len(ids) == 2
+    async with worker(place) as it:
+        assert it.lines[0]["suspended"] == suspended
+        assert await it.snapshot() == before
+        await it.answer(ids[0])
+        missing = await it.next_line()
+        assert ids[1] in str(missing["message"])
+        await it.answer(*ids)
+        finished = await it.wait_end()
+        assert finished["outcome"] == {"type": "success"}
+        recording += it.lines
+        assert await it.end_stdin() == 0
+    assert (place.project / "log").read_text() == "one\n"
+    assert (place.project / "f.txt").read_text() == "text\n"
+    async with worker(place) as it:
+        assert "suspended" not in it.lines[0]
+        await it.answer(*ids)
+        await it.snapshot()
+        assert (place.project / "log").read_text() == "one\n"
+    judge(recording, tmp_path)
+
+
+async def test_a_worker_killed_in_a_command_says_that_its_outcome_is_unknown(
+    tmp_path: Path,
+) -> None:
+    place = a_place(tmp_path)
+    async with worker(place, "--mode", "auto") as it:
+        await it.ask("run echo begun >> log; sleep 60", "m1")
+        with anyio.fail_after(PATIENCE):
+            while not (place.project / "log").exists():
+                await anyio.sleep(0.02)
+        await it.kill()
+    async with worker(place, "--mode", "auto") as it:
+        last = (await it.snapshot())[-1]
+        assert last["role"] == "tool"
+        assert "its outcome is unknown" in str(last["content"])
+        assert (place.project / "log").read_text() == "begun\n"
+
+
+async def test_an_interrupt_ends_the_run_and_the_whole_group_of_its_command(
+    tmp_path: Path,
+) -> None:
+    """Who is hurt: servers and builds that nobody sees any more keep ports and memory."""
+    place = a_place(tmp_path)
+    async with worker(place, "--mode", "auto") as it:
+        await it.ask("run sleep 60 & echo $! > pid; wait", "m1")
+        pid = await _pid_in(place.project / "pid")
+        await it.send(type="interrupt")
+        finished = await it.wait_end()
+        assert finished["outcome"] == {"type": "cancelled"}
+        await _gone(pid)
+        judge(it.lines, tmp_path)
+
+
+async def test_a_snapshot_in_the_middle_of_a_run_holds_the_partial_answer(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    async with worker(place) as it:
+        await it.ask("slow 30", "m1")
+        await it.wait_for(lambda line: "word3 " in str(line.get("delta")))
+        messages = await it.snapshot()
+        streamed = "".join(
+            str(line["delta"]) for line in it.lines if line["type"] == "TEXT_MESSAGE_CONTENT"
+        )
+        assert messages[-1]["content"] == streamed
+        await it.kill()
+    async with worker(place) as it:
+        again = (await it.snapshot())[-1]
+        assert again["id"] == messages[-1]["id"]
+        # What was told in the last quarter of a second may be lost; the rest is there.
+        assert (
+            str(again["content"]).split()[:-3]
+            == streamed.split()[: len(again["content"].split()) - 3]
+        )  # type: ignore[attr-defined]
+        assert again["metadata"] == {"roost.interrupted": True}
+
+
+async def test_the_end_of_stdin_lets_a_command_finish_and_then_ends(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    async with worker(place, "--mode", "auto") as it:
+        await it.ask("run echo begun > log; sleep 1; echo ended >> log", "m1")
+        with anyio.fail_after(PATIENCE):
+            while not (place.project / "log").exists():
+                await anyio.sleep(0.02)
+        assert await it.end_stdin() == 0
+        finished = await it.wait_end()
+        assert finished["outcome"] == {"type": "cancelled"}
+    assert (place.project / "log").read_text() == "begun\nended\n"
+
+
+async def test_sigterm_ends_at_once_and_cleanly(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    async with worker(place, "--mode", "auto") as it:
+        await it.ask("run sleep 60 & echo $! > pid; wait", "m1")
+        pid = await _pid_in(place.project / "pid")
+        it.process.send_signal(signal.SIGTERM)
+        assert (await it.wait_end())["outcome"] == {"type": "cancelled"}
+        with anyio.fail_after(PATIENCE):
+            assert await it.process.wait() == 0
+        await _gone(pid)
+
+
+async def test_a_reader_that_is_gone_is_an_end_like_any_other(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    async with worker(place) as it:
+        await it.ask("slow 100", "m1")
+        await it.wait_for(lambda line: line["type"] == "TEXT_MESSAGE_CONTENT")
+        assert it.process.stdout is not None
+        await it.process.stdout.aclose()
+        with anyio.fail_after(PATIENCE):
+            assert await it.process.wait() == 0
+    assert b'"outcome":"cancelled"' in place.history().read_bytes()
+
+
+async def test_a_daemon_that_does_not_read_locks_nothing_up(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    async with worker(place) as it:
+        await it.ask("\n".join(["help"] * 300), "m1")
+        for _ in range(200):
+            await it.send(type="resume_conversation", id="c")
+        await it.send(type="command", id="k", name="ping")
+        await it.wait_for(lambda line: line["type"] == "command_result")
+        await it.send(type="interrupt")
+
+
+async def test_rubbish_on_stdin_is_ignored_and_counted(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    async with worker(place) as it:
+        for line in (b"{", b"\xff\xfe", b"[1]", b'{"no":"type"}', b'{"type":7}', b"[" * 100_000):
+            await it.send_raw(line)
+        await it.send_raw(b'{"type":"run_agent_input","input":{"messages":"no"}}')
+        assert "malformed" in str((await it.next_line())["message"])
+        await it.ask("help", "m1")
+        assert (await it.wait_end())["outcome"] == {"type": "success"}
+        assert it.stderr.count(b"stdin_line_ignored") == 6
+
+
+async def test_a_second_worker_on_a_conversation_is_refused_with_one_line(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    async with worker(place) as it:
+        second = one_shot(place, "--serve", "--session-id", "c")
+        assert second.returncode == 1
+        assert second.stdout == ""
+        assert f"pid {it.process.pid}" in second.stderr
+        assert len(second.stderr.splitlines()) == 1
+
+
+async def test_the_mode_that_needs_a_judge_does_not_start_without_one(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    async with worker(place, "--mode", "auto-with-judge") as it:
+        error = await it.next_line()
+        assert error["type"] == "RUN_ERROR"
+        assert "agent.mode" in str(error["message"])
+        with anyio.fail_after(PATIENCE):
+            assert await it.process.wait() == 2
+
+
+async def test_a_wrong_setting_is_one_line_that_names_it(tmp_path: Path) -> None:
+    place = a_place(tmp_path, ROOST_AGENT__MAX_TURNS="many")
+    async with worker(place) as it:
+        error = await it.next_line()
+        assert "ROOST_AGENT__MAX_TURNS" in str(error["message"])
+        with anyio.fail_after(PATIENCE):
+            assert await it.process.wait() == 2
+
+
+def test_one_task_prints_its_answer(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    (place.project / "a.txt").write_text("alpha")
+    done = one_shot(place, "read a.txt")
+    assert done.returncode == 0, done.stderr
+    assert "not a language model" in done.stdout
+    assert "Read worked: alpha" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_task_that_needs_approval_stops_and_says_how_to_go_on(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    stopped = one_shot(place, "--session-id", "s1", "run echo x > made")
+    assert stopped.returncode == 4
+    assert "echo x > made" in stopped.stderr
+    assert "roost headless --session-id s1 --approve" in stopped.stderr
+    assert not (place.project / "made").exists()
+    again = one_shot(place, "--session-id", "s1", "something else")
+    assert again.returncode == 4
+    approved = one_shot(place, "--session-id", "s1", "--approve")
+    assert approved.returncode == 0, approved.stderr
+    assert (place.project / "made").exists()
+    assert one_shot(place, "--session-id", "s1", "--approve").returncode == 1
+
+
+def test_one_task_can_print_event_lines(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    done = one_shot(place, "--format", "ag-ui", "help")
+    types = [msgspec.json.decode(line)["type"] for line in done.stdout.splitlines()]
+    assert (types[0], types[-1]) == ("RUN_STARTED", "RUN_FINISHED")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--serve", "--session-id", "c", "a task"),
+        ("--serve",),
+        (),
+        ("--session-id", "../x", "task"),
+        ("--mode", "yolo", "task"),
+    ],
+)
+def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    wrong = one_shot(a_place(tmp_path), *arguments)
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr
+
+
+async def _pid_in(path: Path) -> int:
+    with anyio.fail_after(PATIENCE):
+        while not path.exists() or not path.read_text().endswith("\n"):
+            await anyio.sleep(0.02)
+    return int(path.read_text())
+
+
+async def _gone(pid: int) -> None:
+    with anyio.fail_after(5):
+        while process_start(pid) is not None:
+            await anyio.sleep(0.02)
