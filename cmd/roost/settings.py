@@ -38,7 +38,7 @@ Mode = Literal["standard", "plan", "auto", "auto-with-judge"]
 Level = Literal["debug", "info", "warning", "error"]
 
 # What a project's file may set before the user trusted the project: nothing that runs or allows.
-_HARMLESS: frozenset[tuple[str, ...]] = frozenset(
+HARMLESS: frozenset[tuple[str, ...]] = frozenset(
     {("agent", "model"), ("agent", "custom_instructions")}
 )
 
@@ -199,7 +199,7 @@ def _project_source(
     """What counts of a project's file, and a sentence about what does not."""
     validated(DaemonSettings, [source])  # its mistakes are errors, whether it counts or not
     elsewhere = {path for path in source.paths() if path[0] != "agent"}
-    allowed = {path for path in source.paths() if path in _HARMLESS}
+    allowed = {path for path in source.paths() if path in HARMLESS}
     gated = set(source.paths()) - elsewhere - allowed
     sentences: list[str] = []
     if elsewhere:

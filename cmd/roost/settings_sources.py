@@ -135,7 +135,7 @@ def _explained(model: type[BaseModel], sources: Sequence[Source], error: Validat
     field = _field(model, path)
     if field is None or _holds_sections(field):
         return f"{where} can't hold a value of its own; {_known_keys(model, (*path, ''))}"
-    allowed = allowed_words(_metadata(field)) or "text"
+    allowed = allowed_words(field_metadata(field)) or "text"
     if _is_secret(field):
         given = _at(source.values, path)
         shown = "is empty" if not str(given).strip() else "is not usable (value not shown)"
@@ -169,6 +169,13 @@ def _field(model: type[BaseModel], path: KeyPath) -> FieldInfo | None:
     return found
 
 
+def section_model(field: FieldInfo) -> type[BaseModel]:
+    """The model of a field that is a section."""
+    section, _ = _models(field)
+    assert section is not None
+    return section
+
+
 def _models(field: FieldInfo) -> tuple[type[BaseModel] | None, type[BaseModel] | None]:
     kind = field.annotation
     if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -182,7 +189,7 @@ def _holds_sections(field: FieldInfo) -> bool:
     return _models(field) != (None, None)
 
 
-def _metadata(field: FieldInfo) -> list[object]:
+def field_metadata(field: FieldInfo) -> list[object]:
     """A field's own metadata, then that of the kind inside `Kind | None`."""
     found: list[object] = list(field.metadata)
     for part in get_args(field.annotation):

@@ -1,0 +1,82 @@
+"""The daemon's container: every provider builds, and the settings reach what they are for."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agui.server import Binding
+from roost.daemon.container import (
+    DaemonContainer,
+    binding_settings,
+    registry_settings,
+    worker_argv,
+)
+from roost.daemon.main import Daemon
+from roost.home import RoostHome
+from roost.settings import BindingSection, WorkerSection
+from sessions.domain.ports import LaunchWorker, Threads
+
+
+def container(tmp_path: Path) -> DaemonContainer:
+    return DaemonContainer(
+        home=RoostHome(tmp_path),
+        worker=WorkerSection(),
+        binding_section=BindingSection(),
+        token="t",
+        environ={"PATH": "/bin"},
+        open_files=1024,
+    )
+
+
+def test_every_provider_builds(tmp_path: Path) -> None:
+    """A mistyped keyword passes the type checkers and fails only when it is called."""
+    built = container(tmp_path)
+    built.check_dependencies()
+    launch: LaunchWorker = built.launch()
+    registry: Threads = built.registry()
+    assert launch is built.launch()
+    assert registry is built.registry()
+    assert isinstance(built.binding(), Binding)
+    program = built.program()
+    assert isinstance(program, Daemon)
+    assert program.run_file.file == tmp_path / "run" / "daemon.json"
+
+
+def test_the_worker_is_this_program_unless_another_is_set() -> None:
+    assert worker_argv(WorkerSection()) == (sys.executable, "-P", "-m", "roost")
+    other = WorkerSection.model_validate({"command": ["x", "y"]})
+    assert worker_argv(other) == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("command", "setting", "durable"),
+    [(None, None, True), (None, False, False), (["x"], None, False), (["x"], True, True)],
+)
+def test_a_foreign_worker_is_not_thought_to_keep_decisions_or_to_say_ready(
+    command: list[str] | None, setting: bool | None, durable: bool
+) -> None:
+    worker = WorkerSection.model_validate({"command": command, "durable_interrupts": setting})
+    settings = registry_settings(worker)
+    assert settings.durable_interrupts is durable
+    assert settings.announces_ready is (command is None)
+
+
+def test_numbers_reach_the_registry_and_the_binding() -> None:
+    worker = WorkerSection.model_validate(
+        {"idle_timeout": 1, "approval_timeout": 2, "stop_grace": 3, "max_line_bytes": 4}
+    )
+    registry = registry_settings(worker)
+    assert (registry.idle_timeout, registry.approval_timeout) == (1, 2)
+    assert (registry.stop_grace, registry.max_line_bytes) == (3, 4)
+    numbers = {
+        "port": 1,
+        "hello_timeout": 2,
+        "ping_interval": 3,
+        "write_timeout": 4,
+        "outbox_frames": 5,
+        "outbox_bytes": 6,
+        "max_frame_bytes": 7,
+    }
+    binding = binding_settings(BindingSection.model_validate(numbers), "t")
+    assert {name: getattr(binding, name) for name in numbers} == numbers

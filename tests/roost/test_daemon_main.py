@@ -1,0 +1,126 @@
+"""The daemon's life with fakes for what it enters: the order of its end, and the second signal."""
+
+import signal
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+
+from roost.daemon.main import Daemon
+from roost.daemon.run_file import RunFile
+from roost.exit_codes import ExitCode
+
+
+@dataclass(slots=True)
+class Parts:
+    """Both things a daemon enters; they record what is done to them."""
+
+    run_file: RunFile
+    seen: list[str] = field(default_factory=list[str])
+    slow_workers: bool = False
+    slow_clients: bool = False
+    fails: bool = False
+
+
+class FakeRegistry:
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.stopping = False
+        self.hurried = anyio.Event()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        self.parts.seen.append("registry in")
+        yield
+        self.stopping = True
+        if self.parts.slow_workers:
+            signal.raise_signal(signal.SIGTERM)
+            await self.hurried.wait()
+        self.parts.seen.append("registry out")
+
+    def hurry(self) -> None:
+        assert self.stopping  # before that it would be for nothing
+        self.parts.seen.append("registry hurried")
+        self.hurried.set()
+
+
+class FakeBinding:
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.hurried = anyio.Event()
+
+    @asynccontextmanager
+    async def serving(self, listener: socket.socket) -> AsyncGenerator[int]:
+        self.parts.seen.append("binding in")
+        if self.parts.fails:
+            raise OSError("no")
+        yield 1234
+        if self.parts.slow_clients:
+            signal.raise_signal(signal.SIGTERM)
+            await self.hurried.wait()
+        self.parts.seen.append("binding out")
+
+    def hurry(self) -> None:
+        self.parts.seen.append("binding hurried")
+        self.hurried.set()
+
+
+def daemon_of(parts: Parts) -> Daemon:
+    return Daemon(
+        registry=FakeRegistry(parts),
+        binding=FakeBinding(parts),
+        listen=lambda: socket.create_server(("127.0.0.1", 0)),
+        run_file=parts.run_file,
+    )
+
+
+def file_in(folder: Path) -> RunFile:
+    return RunFile(folder / "daemon.json")
+
+
+async def run_until_signalled(parts: Parts, signum: signal.Signals = signal.SIGTERM) -> ExitCode:
+    codes: list[ExitCode] = []
+
+    async def run() -> None:
+        codes.append(await daemon_of(parts).run())
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await anyio.wait_all_tasks_blocked()
+            assert parts.run_file.file.exists()
+            signal.raise_signal(signum)
+    return codes[0]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+async def test_clients_leave_before_workers_stop(tmp_path: Path, signum: signal.Signals) -> None:
+    """A client that is still there would be told that every run failed."""
+    parts = Parts(file_in(tmp_path))
+    assert await run_until_signalled(parts, signum) is ExitCode.DONE
+    assert parts.seen == ["registry in", "binding in", "binding out", "registry out"]
+    assert not parts.run_file.file.exists()
+
+
+async def test_a_second_signal_hurries_the_workers(tmp_path: Path) -> None:
+    parts = Parts(file_in(tmp_path), slow_workers=True)
+    assert await run_until_signalled(parts) is ExitCode.DONE
+    assert parts.seen[-2:] == ["registry hurried", "registry out"]
+
+
+async def test_a_second_signal_hurries_the_clients_and_then_the_workers(tmp_path: Path) -> None:
+    parts = Parts(file_in(tmp_path), slow_clients=True, slow_workers=True)
+    assert await run_until_signalled(parts) is ExitCode.DONE
+    assert "binding hurried" in parts.seen
+    assert parts.seen[-1] == "registry out"
+
+
+async def test_a_daemon_that_could_not_serve_leaves_no_run_file(tmp_path: Path) -> None:
+    parts = Parts(file_in(tmp_path), fails=True)
+    with pytest.raises(ExceptionGroup), anyio.fail_after(5):
+        await daemon_of(parts).run()
+    assert not parts.run_file.file.exists()
