@@ -54,7 +54,7 @@ def is_running(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-    return state not in "ZX"
+    return state not in "ZX"  # a zombie has ended
 
 
 async def until_gone(pid: int) -> None:
@@ -167,6 +167,13 @@ async def test_rubbish_is_passed_on_as_lines_for_the_registry_to_judge(tmp_path:
         assert await all_lines(worker) == [b"rubbish", b"\xff\xfe", b"{}", b'{"type": "AFTER"}']
 
 
+async def test_what_a_worker_wrote_before_it_died_is_read_after_its_death(tmp_path: Path) -> None:
+    async with a_worker(tmp_path, "rubbish") as worker:
+        await until_gone(worker.pid)
+        await anyio.wait_all_tasks_blocked()
+        assert len(await all_lines(worker)) == 4
+
+
 async def test_half_a_line_is_dropped_and_the_lines_before_it_are_not(tmp_path: Path) -> None:
     with capture_logs() as logs:
         async with a_worker(tmp_path, "half-a-line") as worker:
@@ -218,6 +225,14 @@ async def test_a_second_stop_hurries_the_first(tmp_path: Path) -> None:
         await first_line(worker)
         worker.stop(3600)
         worker.stop(0)
+        assert await all_lines(worker) == []
+
+
+async def test_a_later_stop_does_not_lengthen_the_first(tmp_path: Path) -> None:
+    async with a_worker(tmp_path, "stubborn") as worker:
+        await first_line(worker)
+        worker.stop(0.1)
+        worker.stop(3600)
         assert await all_lines(worker) == []
 
 

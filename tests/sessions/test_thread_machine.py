@@ -69,6 +69,7 @@ class ThreadMachine(RuleBasedStateMachine):
         self.worker: PureWorker | None = None
         self.following: list[FakeClient] = []
         self.openers: list[FakeClient] = []
+        self.failed: set[FakeClient] = set()
         self.thread = Thread(
             ThreadKey("/p", ConversationId("c")),
             ThreadOptions(),
@@ -124,7 +125,9 @@ class ThreadMachine(RuleBasedStateMachine):
         event = self.truth.snapshot()
         raw = json.dumps(event, separators=(",", ":")).encode()
         self.written.add(raw)
-        self.openers.pop(0)
+        answered = self.openers.pop(0)
+        if answered not in self.openers:
+            self.failed.discard(answered)
         self.thread.take_lines([raw], self.now)
 
     def _next_open(self) -> int | None:
@@ -256,6 +259,8 @@ class ThreadMachine(RuleBasedStateMachine):
         self.worker = None
         self.run = None
         self.open = {}
+        # Their opens were answered with an error: they know that they have to open again.
+        self.failed.update(self.openers)
         self.openers.clear()
         self.thread.exited(self.generation, "was killed by SIGKILL", self.now)
 
@@ -311,7 +316,7 @@ class ThreadMachine(RuleBasedStateMachine):
     def every_stream_is_coherent(self) -> None:
         for client in self.following:
             received = self._since_last_snapshot(client)
-            if not received or client in self.openers:
+            if not received or client in self.openers or client in self.failed:
                 continue
             events = [json.loads(raw) for raw, _ in received]
             verifier, reducer = Verifier(), Reducer()

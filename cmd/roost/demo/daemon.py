@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -68,18 +69,22 @@ class TourDaemon:
 
 
 @asynccontextmanager
-async def a_daemon(home: RoostHome) -> AsyncGenerator[TourDaemon]:
-    """Start a daemon and wait until it serves; whatever happens, it is gone afterwards."""
+async def a_daemon(home: RoostHome, **settings: str) -> AsyncGenerator[TourDaemon]:
+    """Start a daemon and wait until it serves; whatever happens, it is gone afterwards.
+
+    Settings are environment variables, such as `ROOST_LOGGING__LEVEL`.
+    """
     # Settings of the person who looks on have no place in the tour.
     environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOST_")}
-    environ |= {"ROOST_HOME": str(home.path), "ROOST_BINDING__PORT": "0"}
-    process = await anyio.open_process(
-        [sys.executable, "-P", "-m", "roost", "daemon"],
-        env=environ,
-        stdin=None,
-        stdout=None,
-        stderr=(home.path / "stderr").open("wb"),
-    )
+    environ |= {"ROOST_HOME": str(home.path), "ROOST_BINDING__PORT": "0", **settings}
+    with (home.path / "stderr").open("wb") as stderr:
+        process = await anyio.open_process(
+            [sys.executable, "-P", "-m", "roost", "daemon"],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        )
     try:
         record = await _ready(home.daemon_json, process)
         yield TourDaemon(process, record["port"], home.token.read_text().strip())
@@ -95,6 +100,9 @@ async def _ready(path: Path, process: Process) -> dict[str, Any]:
     with anyio.move_on_after(_START_TIMEOUT):
         while process.returncode is None:
             if await anyio.Path(path).exists():
-                return dict(json.loads(await anyio.Path(path).read_text()))
+                record = dict(json.loads(await anyio.Path(path).read_text()))
+                # A daemon that was killed leaves its file behind.
+                if record["pid"] == process.pid:
+                    return record
             await anyio.sleep(0.01)
     raise NotAsPromised("the daemon did not come up")
