@@ -140,6 +140,7 @@ class Session:
         async for batch in stdin:
             for line in batch:
                 await self.take(line)
+                await self._lines.wait_answerable()
         self.end()
 
     async def take(self, line: bytes) -> None:

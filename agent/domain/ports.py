@@ -53,6 +53,10 @@ class Lines(Protocol):
         """Return when more may be written. This is what slows a run down for a slow reader."""
         ...
 
+    async def wait_answerable(self) -> None:
+        """Return when more answers may be written: far later, since the reader waits for it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:

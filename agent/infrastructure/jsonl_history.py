@@ -6,6 +6,7 @@ the conversation and kept in the file; a write that fails half way is cut back t
 offset, so that no half entry ever stands before a whole one.
 """
 
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,21 @@ from agent.domain.ports import HistoryFailed, Log
 # File modes: what people say to an agent is nobody else's business.
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
+
+
+# What the usual file systems take, less our longest ending and the mark below.
+_LONGEST_STEM = 240
+
+
+def file_stem(conversation_id: str) -> str:
+    """The name of a conversation's files: its id, or what is left of one that is too long.
+
+    The `~` is in no id, so that a shortened name is never another conversation's.
+    """
+    if len(conversation_id) <= _LONGEST_STEM:
+        return conversation_id
+    digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:16]
+    return f"{conversation_id[: _LONGEST_STEM - 17]}~{digest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +59,7 @@ class JsonlHistory:
         self._end = 0
 
     def load(self) -> Loaded:
-        """Read and repair the file, and keep it open for appending. Raises HistoryFailed."""
+        """Read and repair the file, if there is one, and keep it open. Raises HistoryFailed."""
         try:
             return self._load()
         except OSError as exc:
@@ -65,8 +81,10 @@ class JsonlHistory:
         await anyio.to_thread.run_sync(partial(self._append, data, sync))
 
     def _load(self) -> Loaded:
-        self._path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return Loaded([], 0)  # made with the first entry: looking leaves nothing behind
         data = self._path.read_bytes()
         whole, _, tail = data.rpartition(b"\n")
         self._end = len(whole) + 1 if b"\n" in data else 0
@@ -100,8 +118,19 @@ class JsonlHistory:
             os.write(self._fd, b"\n")
             self._end += len(tail) + 1
 
+    def _create(self) -> None:
+        self._path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)  # or the synced file itself might not be found after a power loss
+        finally:
+            os.close(folder)
+
     def _append(self, data: bytes, sync: bool) -> None:
         try:
+            if self._fd < 0:
+                self._create()
             rest = memoryview(data)
             while rest:
                 rest = rest[self._write(self._fd, rest) :]
@@ -117,6 +146,8 @@ class JsonlHistory:
 
     def _cut_back(self) -> None:
         """Take a half-written entry away again. If even that fails, the next load repairs it."""
+        if self._fd < 0:
+            return
         try:
             os.ftruncate(self._fd, self._end)
             os.lseek(self._fd, self._end, os.SEEK_SET)

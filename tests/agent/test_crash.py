@@ -23,6 +23,7 @@ from agent.domain.ports import TextPiece
 from agent.infrastructure.jsonl_history import JsonlHistory
 from tests.agent.support.fakes import FakeHistory, FakeLines, FakeLog, FakeTool, Line
 from tests.agent.support.scene import calls, one_session, says
+from tests.agent.support.worker_process import until
 
 TOLD = {"TEXT_MESSAGE_END", "TOOL_CALL_RESULT", "RUN_FINISHED", "RUN_STARTED"}
 
@@ -183,9 +184,7 @@ async def test_a_run_that_was_open_at_a_crash_is_closed_with_its_partial_text_ma
 
         scene.model.before_piece = stall
         await scene.ask("go", "m1", runId="r1")
-        with anyio.fail_after(5):
-            while "partial" not in history.kinds():
-                await anyio.sleep(0.05)
+        await until(lambda: "partial" in history.kinds())
         at_the_crash = list(history.lines)
         seen = await scene.snapshot()
     crashed = FakeHistory()

@@ -13,7 +13,7 @@ import pytest
 from agent.domain.entries import Begun, Entry, Said
 from agent.domain.messages import Message
 from agent.domain.ports import History, HistoryFailed
-from agent.infrastructure.jsonl_history import JsonlHistory
+from agent.infrastructure.jsonl_history import JsonlHistory, file_stem
 from agent.infrastructure.lease import ConversationInUse, lease
 from tests.agent.support.fakes import FakeLog
 
@@ -158,19 +158,33 @@ anyio.run(main)
     assert len(entries) == int(number) > 0
 
 
-def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HistoryFailed, match="can't be opened"):
         JsonlHistory(tmp_path / "file" / "c.jsonl", FakeLog()).load()
+    (tmp_path / "c.jsonl").mkdir()
+    with pytest.raises(HistoryFailed, match="can't be opened"):
+        JsonlHistory(tmp_path / "c.jsonl", FakeLog()).load()
+
+
+def test_a_conversation_that_was_only_looked_at_leaves_no_file(tmp_path: Path) -> None:
+    history, _ = opened(tmp_path / "c.jsonl")
+    history.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_id_has_a_file_name_that_file_systems_take(tmp_path: Path) -> None:
+    one, other = "x" * 254 + "1", "x" * 254 + "2"
+    assert file_stem(one) != file_stem(other)
+    assert file_stem("a.b-c") == "a.b-c"
+    with lease(tmp_path / f"{file_stem(one)}.lease"):
+        pass
 
 
 def test_a_second_owner_is_refused_with_the_firsts_pid(tmp_path: Path) -> None:
-    with lease(tmp_path / "c.lease"):
-        with (
-            pytest.raises(ConversationInUse, match=rf"conversation c .*pid {os.getpid()}\)"),
-            lease(tmp_path / "c.lease"),
-        ):
-            raise NotImplementedError
+    refused = pytest.raises(ConversationInUse, match=rf"conversation c .*pid {os.getpid()}\)")
+    with lease(tmp_path / "c.lease"), refused, lease(tmp_path / "c.lease"):
+        raise NotImplementedError
     with lease(tmp_path / "c.lease"):
         pass
     assert not (tmp_path / "c.lease").exists()

@@ -12,6 +12,7 @@ from agent.domain.ports import (
     ArgumentsPiece,
     CallBegan,
     ModelFailed,
+    Piece,
     ReasoningPiece,
     TextPiece,
 )
@@ -96,7 +97,8 @@ async def test_a_used_run_id_is_replaced_by_a_fresh_one_also_after_a_restart() -
 
 
 async def test_reasoning_and_text_are_messages_of_their_own() -> None:
-    response = [ReasoningPiece("hm"), TextPiece("so"), ReasoningPiece("but"), TextPiece("no"), DONE]
+    response: list[Piece] = [ReasoningPiece("hm"), TextPiece("so")]
+    response += [ReasoningPiece("but"), TextPiece("no"), DONE]
     async with one_session(response) as scene:
         verified(await scene.turn())
         told = [(m["role"], m["content"]) for m in (await scene.snapshot())[1:]]
@@ -361,7 +363,8 @@ async def test_auto_mode_never_asks_and_says_so_once() -> None:
 
 
 async def test_unknown_tools_and_broken_arguments_are_results_the_model_reads() -> None:
-    broken = [CallBegan(0, "c1", "Nope"), CallBegan(1, "c2", "Do"), ArgumentsPiece(1, "{"), DONE]
+    broken: list[Piece] = [CallBegan(0, "c1", "Nope"), CallBegan(1, "c2", "Do")]
+    broken += [ArgumentsPiece(1, "{"), DONE]
     async with one_session(broken, says("ok")) as scene:
         lines = await scene.turn()
         verified(lines)
@@ -387,7 +390,7 @@ async def test_a_tools_state_is_told_as_one_add_of_the_whole_key() -> None:
     async with one_session(calls(("c1", "Do", "x")), says("ok"), says("b"), tool=tool) as scene:
         lines = await scene.turn("1", "m1")
         deltas = [line["delta"] for line in lines if line["type"] == "STATE_DELTA"]
-        assert {"op": "add", "path": "/todos", "value": tool.state["todos"]} in deltas[1]
+        assert deltas[1] == [{"op": "add", "path": "/todos", "value": tool.state["todos"]}]
         second = await scene.turn("2", "m2")
         snapshot = msgspec.convert(second[1]["snapshot"], dict[str, object])
         assert snapshot["todos"] == tool.state["todos"]
@@ -460,7 +463,7 @@ async def test_a_full_disk_is_one_clear_error_and_the_worker_lives_on() -> None:
 
 
 async def test_a_reader_that_stops_reading_slows_the_run_and_not_the_rest() -> None:
-    """Who is hurt: a stuck daemon would make a worker eat the machine's memory, or hang for ever."""
+    """Who is hurt: a stuck daemon would make a worker eat all memory, or hang for ever."""
     async with one_session(says(*("word " for _ in range(500)))) as scene:
         scene.lines.is_full = True
         await scene.ask()

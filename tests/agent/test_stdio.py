@@ -1,5 +1,7 @@
 """Lines in and out of a worker: any length, in order, never stuck, never without a bound."""
 
+import contextlib
+import itertools
 import os
 from collections.abc import Generator
 
@@ -20,10 +22,8 @@ def pipe() -> Generator[tuple[int, int]]:
         yield reading, writing
     finally:
         for fd in (reading, writing):
-            try:
+            with contextlib.suppress(OSError):
                 os.close(fd)
-            except OSError:
-                pass
 
 
 @given(lines=st.lists(st.binary(max_size=30)), cuts=st.lists(st.integers(0, 400)))
@@ -35,9 +35,7 @@ def test_however_the_bytes_arrive_the_lines_are_the_same(
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     splitter = LineSplitter()
     found = [
-        line
-        for start, end in zip(places, places[1:], strict=False)
-        for line in splitter.feed(data[start:end])
+        line for start, end in itertools.pairwise(places) for line in splitter.feed(data[start:end])
     ]
     assert found == [line.strip() for line in clean if line.strip()]
 
@@ -87,6 +85,7 @@ async def test_lines_wait_for_a_slow_reader_in_order_and_the_run_waits_with_them
     port: Lines = out
     lines = [str(number).encode() * 1000 for number in range(1000)]
     assert sum(map(len, lines)) > BACKLOG_FOR_RUNS
+    size = sum(len(line) + 1 for line in lines)
     got = bytearray()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
@@ -98,16 +97,14 @@ async def test_lines_wait_for_a_slow_reader_in_order_and_the_run_waits_with_them
             assert waited.cancelled_caught
 
             async def read() -> None:
-                while len(got) < sum(len(line) + 1 for line in lines):
+                while len(got) < size:
                     await anyio.wait_readable(reading)
                     got.extend(os.read(reading, 65536))
+                tasks.cancel_scope.cancel()
 
             tasks.start_soon(read)
             await port.wait_writable()
             await out.flush()
-            while len(got) < sum(len(line) + 1 for line in lines):
-                await anyio.sleep(0.001)
-            tasks.cancel_scope.cancel()
     assert bytes(got).split(b"\n")[:-1] == lines
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent.infrastructure.process import process_start
 from tests.agent.support.judge import judge
-from tests.agent.support.worker_process import PATIENCE, Place, a_place, command, worker
+from tests.agent.support.worker_process import PATIENCE, Place, a_place, command, until, worker
 
 
 @pytest.fixture
@@ -74,9 +74,7 @@ async def test_a_worker_killed_in_a_command_says_that_its_outcome_is_unknown(
     place = a_place(tmp_path)
     async with worker(place, "--mode", "auto") as it:
         await it.ask("run echo begun >> log; sleep 60", "m1")
-        with anyio.fail_after(PATIENCE):
-            while not (place.project / "log").exists():
-                await anyio.sleep(0.02)
+        await until((place.project / "log").exists)
         await it.kill()
     async with worker(place, "--mode", "auto") as it:
         last = (await it.snapshot())[-1]
@@ -104,7 +102,7 @@ async def test_a_snapshot_in_the_middle_of_a_run_holds_the_partial_answer(tmp_pa
     place = a_place(tmp_path)
     async with worker(place) as it:
         await it.ask("slow 30", "m1")
-        await it.wait_for(lambda line: "word3 " in str(line.get("delta")))
+        await it.wait_for(lambda line: "word9 " in str(line.get("delta")))
         messages = await it.snapshot()
         streamed = "".join(
             str(line["delta"]) for line in it.lines if line["type"] == "TEXT_MESSAGE_CONTENT"
@@ -114,21 +112,17 @@ async def test_a_snapshot_in_the_middle_of_a_run_holds_the_partial_answer(tmp_pa
     async with worker(place) as it:
         again = (await it.snapshot())[-1]
         assert again["id"] == messages[-1]["id"]
-        # What was told in the last quarter of a second may be lost; the rest is there.
-        assert (
-            str(again["content"]).split()[:-3]
-            == streamed.split()[: len(again["content"].split()) - 3]
-        )  # type: ignore[attr-defined]
         assert again["metadata"] == {"roost.interrupted": True}
+        # What came in the last quarter of a second may be lost, and no more.
+        assert streamed.startswith(str(again["content"]))
+        assert "word4 " in str(again["content"])
 
 
 async def test_the_end_of_stdin_lets_a_command_finish_and_then_ends(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     async with worker(place, "--mode", "auto") as it:
         await it.ask("run echo begun > log; sleep 1; echo ended >> log", "m1")
-        with anyio.fail_after(PATIENCE):
-            while not (place.project / "log").exists():
-                await anyio.sleep(0.02)
+        await until((place.project / "log").exists)
         assert await it.end_stdin() == 0
         finished = await it.wait_end()
         assert finished["outcome"] == {"type": "cancelled"}
@@ -147,15 +141,30 @@ async def test_sigterm_ends_at_once_and_cleanly(tmp_path: Path) -> None:
         await _gone(pid)
 
 
-async def test_a_reader_that_is_gone_is_an_end_like_any_other(tmp_path: Path) -> None:
+def test_a_reader_that_is_gone_is_an_end_like_any_other(tmp_path: Path) -> None:
     place = a_place(tmp_path)
-    async with worker(place) as it:
-        await it.ask("slow 100", "m1")
-        await it.wait_for(lambda line: line["type"] == "TEXT_MESSAGE_CONTENT")
-        assert it.process.stdout is not None
-        await it.process.stdout.aclose()
-        with anyio.fail_after(PATIENCE):
-            assert await it.process.wait() == 0
+    process = subprocess.Popen(
+        command("--serve", "--session-id", "c"),
+        cwd=place.project,
+        env=place.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdin and process.stdout
+    try:
+        message = {"id": "m1", "role": "user", "content": "slow 100"}
+        frame = {"type": "run_agent_input", "input": {"messages": [message]}}
+        process.stdin.write(msgspec.json.encode(frame) + b"\n")
+        process.stdin.flush()
+        while b"TEXT_MESSAGE_CONTENT" not in process.stdout.readline():
+            pass
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
     assert b'"outcome":"cancelled"' in place.history().read_bytes()
 
 
@@ -260,13 +269,9 @@ def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path, arguments: tuple[
 
 
 async def _pid_in(path: Path) -> int:
-    with anyio.fail_after(PATIENCE):
-        while not path.exists() or not path.read_text().endswith("\n"):
-            await anyio.sleep(0.02)
+    await until(lambda: path.exists() and path.read_text().endswith("\n"))
     return int(path.read_text())
 
 
 async def _gone(pid: int) -> None:
-    with anyio.fail_after(5):
-        while process_start(pid) is not None:
-            await anyio.sleep(0.02)
+    await until(lambda: process_start(pid) is None)

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
@@ -78,13 +79,13 @@ def _build(provider: str, model: str, reach: ProviderAccess, explain: Explain) -
     arguments = {"base_url": reach.base_url, "api_key": reach.api_key}
     given = {key: value for key, value in arguments.items() if value is not None}
 
-    def make(provider_name: str) -> Provider[object]:
+    name = f"{provider}:{model}"
+
+    def make(provider_name: str) -> Provider[Any]:
         return infer_provider_class(provider_name)(**given)
 
-    # Local servers and gateways speak OpenAI's chat API; `openai-responses` is the other one.
-    kind = "openai-chat" if provider == "openai" else provider
     try:
-        return infer_model(f"{kind}:{model}", make)
+        return _openai_chat(model, make) if provider == "openai" else infer_model(name, make)
     except ImportError as exc:
         raise _missing_package(provider, exc) from exc
     except ValueError as exc:
@@ -98,11 +99,26 @@ def _build(provider: str, model: str, reach: ProviderAccess, explain: Explain) -
     except UserError as exc:
         raise ModelFailed(
             explain.scrub(
-                f"{provider}:{model} can't be used yet: is its key set? It goes into"
+                f"{name} can't be used yet: is its key set? It goes into"
                 f" {key_places(provider)}. ({exc.message})"
             ),
             "model_key",
         ) from exc
+
+
+def _openai_chat(model: str, make: Callable[[str], Provider[Any]]) -> Model:
+    """OpenAI's chat API, which local servers and gateways speak; `openai-responses` is the other.
+
+    A stream that ends without saying why was cut, whatever the connection says.
+    """
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+    return OpenAIChatModel(
+        model,
+        provider=make("openai"),
+        profile=OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True),
+    )
 
 
 def _missing_package(provider: str, exc: ImportError) -> ModelFailed:

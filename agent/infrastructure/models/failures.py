@@ -100,6 +100,8 @@ class Explain:
                     f"{self._where} can't be reached{detail}. Is the server running, and is"
                     f" providers.{self._provider}.base_url right? {_SAFE}"
                 ), "model_unreachable"
+            case ModelAPIError() if "without a `finish_reason`" in exc.message:
+                return str(self.cut()), "model_cut"
             case ModelConnectionError():
                 return self.cut().args[0] + detail, "model_cut"
             case ModelUnavailableError() | ModelServerError():

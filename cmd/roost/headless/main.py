@@ -20,7 +20,7 @@ from agent.domain.entries import Entry
 from agent.domain.ports import HistoryFailed
 from agent.equipment import Equipment, StartFailed
 from agent.infrastructure.attachments import AttachmentFolder
-from agent.infrastructure.jsonl_history import JsonlHistory
+from agent.infrastructure.jsonl_history import JsonlHistory, file_stem
 from agent.infrastructure.lease import ConversationInUse, lease
 from agent.infrastructure.stdio import StdinLines, StdoutLines
 from agent.opening import open_conversation
@@ -52,7 +52,9 @@ async def _main(options: Options) -> ExitCode:
             recorder = await open_conversation(
                 conversation_id, options.project_dir, history, entries, new_id, now, log
             )
-            attachments = AttachmentFolder(folder.parent / "attachments" / conversation_id)
+            attachments = AttachmentFolder(
+                folder.parent / "attachments" / file_stem(conversation_id)
+            )
             prepare = Preparation(
                 home=home,
                 project_dir=options.project_dir,
@@ -81,8 +83,9 @@ async def _main(options: Options) -> ExitCode:
 def _conversation_file(
     folder: Path, conversation_id: str, log: DeferredLog
 ) -> Generator[tuple[JsonlHistory, list[Entry]]]:
-    with lease(folder / f"{conversation_id}.lease"):
-        history = JsonlHistory(folder / f"{conversation_id}.jsonl", log)
+    stem = file_stem(conversation_id)
+    with lease(folder / f"{stem}.lease"):
+        history = JsonlHistory(folder / f"{stem}.jsonl", log)
         try:
             yield history, history.load().entries
         finally:

@@ -58,6 +58,9 @@ class TextLines:
     async def wait_writable(self) -> None:
         """A terminal or file takes what it is given."""
 
+    async def wait_answerable(self) -> None:
+        """Nobody asks."""
+
     def _print(self, text: str) -> None:
         try:
             sys.stdout.write(text)

@@ -79,6 +79,9 @@ class FakeLines:
         while self.is_full:
             await self._next_change()
 
+    async def wait_answerable(self) -> None:
+        await anyio.lowlevel.checkpoint()
+
     def let_go(self) -> None:
         self.is_full = False
         self._changed.set()

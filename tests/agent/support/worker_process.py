@@ -1,4 +1,4 @@
-"""A real worker: `async with worker(...) as it`. It is killed, group and all, when the block ends."""
+"""A real worker: `async with worker(...) as it`. It is killed, with its group, when that ends."""
 
 import os
 import signal
@@ -31,7 +31,8 @@ class Place:
         return next(self.home.glob(f"projects/*/conversations/{conversation_id}.jsonl"))
 
     def environment(self) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("ROOST_", "OPENAI_"))}
+        ours = ("ROOST_", "OPENAI_", "PYTHONDONTWRITEBYTECODE")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         return {**kept, "ROOST_HOME": str(self.home), "PWD": str(self.project), **self.env}
 
 
@@ -108,6 +109,13 @@ class WorkerProcess:
         self.process.kill()
         with anyio.fail_after(PATIENCE):
             await self.process.wait()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what sends no event: a file, the end of a process that is not ours."""
+    with anyio.fail_after(PATIENCE):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.02)
 
 
 def command(*arguments: str) -> list[str]:

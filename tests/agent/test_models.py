@@ -1,0 +1,223 @@
+"""The path to a real model, against a server that speaks its API: answers, trouble, silence."""
+
+import sys
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from agent.domain.approval import Effect
+from agent.domain.messages import FunctionCall, Message, ToolCall
+from agent.domain.ports import (
+    ArgumentsPiece,
+    CallBegan,
+    LanguageModel,
+    ModelFailed,
+    ModelInput,
+    Piece,
+    ResponseDone,
+    TextPiece,
+    ToolSpec,
+)
+from agent.infrastructure.models.catalogue import ProviderAccess, find_model
+from agent.infrastructure.models.pydantic_model import PydanticModel
+from tests.agent.support.fakes import FakeLog, counting_ids
+from tests.agent.support.openai_server import (
+    Refusal,
+    Stream,
+    openai_server,
+    text,
+    tool_call,
+)
+
+KEY = "sk-test-0123456789abcdef"
+QUESTION = Message(id="m1", role="user", content="hello")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # the provider's own package knows no other
+
+
+def model_at(url: str, log: FakeLog | None = None, key: str | None = KEY) -> PydanticModel:
+    access = {"openai": ProviderAccess(url, key)}
+    return find_model("openai:some-model", access, counting_ids(), log or FakeLog())
+
+
+def request(*messages: Message, tools: Sequence[ToolSpec] = ()) -> ModelInput:
+    return ModelInput(
+        instructions="Be good.", messages=messages or (QUESTION,), responses={}, tools=tools
+    )
+
+
+async def pieces_of(model: LanguageModel, wanted: ModelInput | None = None) -> list[Piece]:
+    with anyio.fail_after(20):
+        async with model.respond(wanted or request()) as pieces:
+            return [piece async for piece in pieces]
+
+
+async def failure_of(model: LanguageModel) -> ModelFailed:
+    with pytest.raises(ModelFailed) as caught:
+        await pieces_of(model)
+    return caught.value
+
+
+async def test_text_comes_in_the_pieces_it_was_sent_in_with_its_usage() -> None:
+    with openai_server(text("Hel", "lo")) as server:
+        pieces = await pieces_of(model_at(server.url))
+    assert [p.delta for p in pieces if isinstance(p, TextPiece)] == ["Hel", "lo"]
+    assert pieces[-1] == ResponseDone(
+        provider="openai", model="some-model", input_tokens=11, output_tokens=7
+    )
+    assert server.keys == [f"Bearer {KEY}"]
+    sent = server.requests[0]
+    assert sent["stream"] is True
+    assert [m["role"] for m in sent["messages"]] == ["system", "user"]
+
+
+async def test_a_tool_call_in_fragments_is_one_call() -> None:
+    spec = ToolSpec(
+        name="Read", description="Read it.", parameters={"type": "object"}, effect=Effect.READS
+    )
+    with openai_server(tool_call("call_1", "Read", '{"pa', 'th": "x"}')) as server:
+        pieces = await pieces_of(model_at(server.url), request(tools=[spec]))
+    assert CallBegan(0, "call_1", "Read") in pieces
+    arguments = "".join(p.delta for p in pieces if isinstance(p, ArgumentsPiece))
+    assert arguments == '{"path": "x"}'
+    assert server.requests[0]["tools"][0]["function"]["name"] == "Read"
+
+
+async def test_every_call_is_answered_right_after_its_response() -> None:
+    """Providers refuse a history in which a call is unanswered, or answered later."""
+    call = ToolCall(id="c1", function=FunctionCall("Do", '{"what":"x"}'))
+    cut = ToolCall(id="c3", function=FunctionCall("Do", '{"wh'))
+    lost = ToolCall(id="c2", function=FunctionCall("Do", "{}"))
+    messages = (
+        QUESTION,
+        Message(id="a1", role="assistant", content="", tool_calls=[call, lost, cut]),
+        Message(id="m2", role="user", content="and?"),
+        Message(id="t1", role="tool", tool_call_id="c1", content="did x"),
+        Message(id="n1", role="activity", activity_type="x", content={}),
+    )
+    with openai_server(text("ok")) as server:
+        await pieces_of(model_at(server.url), request(*messages))
+    sent = server.requests[0]["messages"]
+    assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "tool", "user"]
+    assert [c["id"] for c in sent[2]["tool_calls"]] == ["c1", "c2"]
+    assert sent[3]["content"] == "did x"
+    assert "Not run" in sent[4]["content"]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code", "words"),
+    [
+        (Refusal(401, f"Incorrect API key provided: {KEY}."), "model_key", "OPENAI_API_KEY"),
+        (Refusal(404, "no such model"), "model_not_found", "agent.model"),
+        (Refusal(400, "bad request"), "model_refused", "bad request"),
+        (Refusal(429, "slow down", {"Retry-After": "99"}), "model_rate", "in 99 seconds"),
+        (Refusal(429, "broke", code="insufficient_quota"), "model_quota", "no quota or credit"),
+    ],
+)
+async def test_a_refusal_says_what_to_do_and_never_a_key(
+    refusal: Refusal, code: str, words: str
+) -> None:
+    with openai_server(refusal) as server:
+        failed = await failure_of(model_at(server.url))
+    assert failed.code == code
+    assert words in str(failed)
+    assert KEY not in str(failed)
+    assert "Traceback" not in str(failed)
+
+
+async def test_a_short_rate_limit_is_waited_out_and_only_the_log_knows() -> None:
+    log = FakeLog()
+    limited = Refusal(429, "slow down", {"Retry-After": "0"})
+    with openai_server(limited, limited, text("hi")) as server:
+        pieces = await pieces_of(model_at(server.url, log))
+    assert TextPiece("hi") in pieces
+    assert log.names() == ["model_retried", "model_retried"]
+
+
+async def test_trouble_at_the_server_is_tried_a_few_times_and_then_told() -> None:
+    trouble = Refusal(503, "overloaded", {"Retry-After": "0"})
+    with openai_server(*[trouble] * 4) as server:
+        failed = await failure_of(model_at(server.url))
+    assert failed.code == "model_server"
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        Stream(({"content": "half"},), finish=None),
+        Stream(({"content": "half"},), breaks=True),
+    ],
+)
+async def test_a_cut_stream_is_an_error_and_never_a_whole_answer(cut: Stream) -> None:
+    with openai_server(cut) as server:
+        got: list[Piece] = []
+        with pytest.raises(ModelFailed) as caught, anyio.fail_after(20):
+            async with model_at(server.url).respond(request()) as pieces:
+                async for piece in pieces:
+                    got.append(piece)  # noqa: PERF401 - what came before the error counts
+    assert got == [TextPiece("half")]
+    assert caught.value.code == "model_cut"
+
+
+async def test_a_server_that_is_not_there_is_named() -> None:
+    with openai_server() as server:
+        url = server.url
+    failed = await failure_of(model_at(url))
+    assert failed.code == "model_unreachable"
+    assert url in str(failed)
+
+
+async def test_silence_has_a_deadline() -> None:
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        found = model_at(f"http://127.0.0.1:{port}/v1")
+        impatient = PydanticModel(
+            build=found.build,
+            provider="openai",
+            name="m",
+            explain=found.explain,
+            log=FakeLog(),
+            silence=0.3,
+        )
+        failed = await failure_of(impatient)
+    assert failed.code == "model_timeout"
+
+
+async def test_a_local_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with openai_server(text("hi")) as server:
+        assert TextPiece("hi") in await pieces_of(model_at(server.url, key=None))
+
+
+async def test_a_key_that_is_not_set_is_asked_for_where_it_belongs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    failed = await failure_of(find_model("openai:gpt-5-mini", {}, counting_ids(), FakeLog()))
+    assert failed.code == "model_key"
+    assert "OPENAI_API_KEY" in str(failed)
+    assert "providers.openai.api_key" in str(failed)
+
+
+async def test_a_provider_without_its_package_says_how_to_install_it() -> None:
+    assert "anthropic" not in sys.modules
+    failed = await failure_of(find_model("anthropic:claude", {}, counting_ids(), FakeLog()))
+    assert "pip install 'roost[anthropic]'" in str(failed)
+
+
+async def test_an_unknown_provider_lists_some_that_are_known() -> None:
+    failed = await failure_of(find_model("opnai:x", {}, counting_ids(), FakeLog()))
+    assert failed.code == "model_unknown"
+    assert "openai" in str(failed)
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "openai:", "demo:other"])
+def test_a_name_that_is_none_is_refused_at_once(name: str) -> None:
+    with pytest.raises(ModelFailed):
+        find_model(name, {}, counting_ids(), FakeLog())

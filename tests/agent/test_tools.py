@@ -1,0 +1,263 @@
+"""The tools: what they do, what they refuse, and that nothing of them stays behind."""
+
+import os
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from agent.domain.ports import BadArguments, Tool, ToolResult
+from agent.infrastructure.process import process_start
+from agent.infrastructure.tools.bash import MAX_OUTPUT, Bash
+from agent.infrastructure.tools.files import Edit, Read, Write
+from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
+from agent.infrastructure.tools.search import MAX_RESULTS, Glob, Grep
+from agent.infrastructure.tools.todos import TodoWrite
+from tests.agent.support.worker_process import until
+
+
+async def used(tool: Tool, **arguments: object) -> ToolResult:
+    with anyio.fail_after(20):
+        return await tool.prepare(msgspec.json.encode(arguments)).run()
+
+
+def sandbox(folder: Path, *added: str) -> Sandbox:
+    return Sandbox.around(folder, added)
+
+
+def bash(folder: Path, timeout: float = 10) -> Bash:
+    return Bash(folder, {"PATH": os.environ["PATH"], "HOME": str(folder)}, timeout)
+
+
+def test_every_tool_describes_its_arguments(tmp_path: Path) -> None:
+    box = sandbox(tmp_path)
+    tools: list[Tool] = [
+        bash(tmp_path),
+        Read(box),
+        Write(box),
+        Edit(box),
+        Grep(box),
+        Glob(box),
+        TodoWrite(),
+    ]
+    for tool in tools:
+        schema = tool.spec.parameters
+        assert schema["type"] == "object"
+        assert schema["additionalProperties"] is False
+        properties = msgspec.convert(schema["properties"], dict[str, dict[str, object]])
+        assert all("description" in str(each) for each in properties.values()), tool.spec.name
+        with pytest.raises(BadArguments, match="do not fit"):
+            tool.prepare(b'{"nonsense": 1}')
+        with pytest.raises(BadArguments, match="do not fit"):
+            tool.prepare(b'{"path": ')
+
+
+# -- Bash --------------------------------------------------------------------------------------
+
+
+async def test_a_command_gives_stdout_and_stderr_together_in_the_project(tmp_path: Path) -> None:
+    done = await used(bash(tmp_path), command="pwd; echo oops >&2")
+    assert done == ToolResult(success=True, output=f"{tmp_path.resolve()}\noops\n")
+
+
+async def test_a_command_that_fails_still_shows_its_output(tmp_path: Path) -> None:
+    failed = await used(bash(tmp_path), command="echo why; exit 3")
+    assert failed == ToolResult(success=False, output="why\n", error="Exit code 3.")
+
+
+async def test_a_command_has_no_input_to_wait_for(tmp_path: Path) -> None:
+    assert (await used(bash(tmp_path), command="cat; echo end")).output == "end\n"
+
+
+async def test_a_command_over_its_time_is_killed_with_its_children(tmp_path: Path) -> None:
+    command = "sleep 60 & echo $! > pid; echo before; wait"
+    killed = await used(bash(tmp_path), command=command, timeout=0.5)
+    assert killed.success is False
+    assert killed.output == "before\n"
+    assert "0.5 seconds" in killed.error
+    pid = int((tmp_path / "pid").read_text())
+    await until(lambda: process_start(pid) is None)
+
+
+async def test_a_child_that_holds_the_output_open_does_not_hold_the_call(tmp_path: Path) -> None:
+    """Who is hurt: `server &` in a command would hang the agent until its timeout."""
+    done = await used(bash(tmp_path), command="sleep 60 & echo $! > pid; echo started")
+    assert done == ToolResult(success=True, output="started\n")
+    pid = int((tmp_path / "pid").read_text())
+    await until(lambda: process_start(pid) is None)
+
+
+async def test_a_cancelled_command_leaves_nothing_behind(tmp_path: Path) -> None:
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            call = bash(tmp_path).prepare(b'{"command": "sleep 60 & echo $! > pid; wait"}')
+            tasks.start_soon(call.run)
+            await until(
+                lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text())
+            )
+            tasks.cancel_scope.cancel()
+    pid = int((tmp_path / "pid").read_text())
+    await until(lambda: process_start(pid) is None)
+
+
+async def test_much_output_keeps_its_head_and_its_tail(tmp_path: Path) -> None:
+    done = await used(bash(tmp_path), command="echo first; yes | head -c 300000; echo last")
+    assert done.output.startswith("first\n")
+    assert done.output.endswith("last\n")
+    assert "bytes left out" in done.output
+    assert len(done.output) < MAX_OUTPUT + 100
+
+
+async def test_output_that_is_not_text_does_no_harm(tmp_path: Path) -> None:
+    assert (await used(bash(tmp_path), command=r"printf '\xff\xfe'")).output == "\ufffd\ufffd"
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", ["../outside.txt", "/etc/passwd", "link/x", "link-file", "~root/x"]
+)
+async def test_a_path_that_leads_out_is_refused_with_the_reason(tmp_path: Path, path: str) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "outside.txt").write_text("secret")
+    (outside / "x").write_text("secret")
+    (project / "link").symlink_to(outside)
+    (project / "link-file").symlink_to(tmp_path / "outside.txt")
+    box = sandbox(project)
+    for tool in (Read(box), Write(box), Edit(box)):
+        arguments = {"path": path}
+        if tool.spec.name == "Write":
+            arguments["content"] = "x"
+        if tool.spec.name == "Edit":
+            arguments |= {"old": "secret", "new": "x"}
+        refused = await used(tool, **arguments)
+        assert refused.success is False
+        assert "outside of the folders" in refused.error
+    assert (tmp_path / "outside.txt").read_text() == "secret"
+    assert (outside / "x").read_text() == "secret"
+
+
+async def test_an_added_folder_counts_also_a_relative_one(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "shared").mkdir()
+    box = sandbox(project, "../shared")
+    assert (await used(Write(box), path="../shared/a", content="x")).success
+    assert (tmp_path / "shared" / "a").read_text() == "x"
+    with pytest.raises(OutsideSandbox):
+        box.resolve("../elsewhere")
+
+
+async def test_reading_is_bounded_and_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "long").write_text("".join(f"line {n}\n" for n in range(1, 5001)))
+    first = await used(Read(sandbox(tmp_path)), path="long")
+    assert first.output.endswith("line 2000\n\n[There is more: go on with offset 2001]")
+    some = await used(Read(sandbox(tmp_path)), path="long", offset=4999, limit=5)
+    assert some.output == "line 4999\nline 5000\n"
+
+
+async def test_what_can_not_be_read_is_a_result_that_says_so(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"a\0b")
+    read = Read(sandbox(tmp_path))
+    assert "does not exist" in (await used(read, path="nope")).error
+    assert "is a folder" in (await used(read, path=".")).error
+    assert "not a text file" in (await used(read, path="binary")).error
+
+
+async def test_writing_makes_folders_and_keeps_a_files_mode(tmp_path: Path) -> None:
+    write = Write(sandbox(tmp_path))
+    assert (await used(write, path="a/b/c.sh", content="1")).success
+    script = tmp_path / "a/b/c.sh"
+    script.chmod(0o755)
+    assert (await used(write, path="a/b/c.sh", content="2")).success
+    assert script.read_text() == "2"
+    assert script.stat().st_mode & 0o777 == 0o755
+    assert sorted(each.name for each in script.parent.iterdir()) == ["c.sh"]
+
+
+async def test_an_edit_needs_exactly_one_place_or_all(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_text("one two one")
+    edit = Edit(sandbox(tmp_path))
+    assert "2 times" in (await used(edit, path="f", old="one", new="1")).error
+    assert "does not have that text" in (await used(edit, path="f", old="three", new="3")).error
+    assert file.read_text() == "one two one"
+    assert (await used(edit, path="f", old="two", new="2")).success
+    assert (await used(edit, path="f", old="one", new="1", all=True)).output == (
+        "Changed 2 places in f."
+    )
+    assert file.read_text() == "1 2 1"
+    for old, new in (("", "x"), ("x", "x")):
+        with pytest.raises(BadArguments):
+            edit.prepare(msgspec.json.encode({"path": "f", "old": old, "new": new}))
+
+
+# -- search ------------------------------------------------------------------------------------
+
+
+async def test_grep_finds_lines_and_skips_what_is_none_of_its_business(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\nneedle = 2\n")
+    (tmp_path / "b.txt").write_text("NEEDLE\n")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "c").write_text("needle\n")
+    (tmp_path / "binary").write_bytes(b"\0needle")
+    grep = Grep(sandbox(tmp_path))
+    assert (await used(grep, pattern="needle")).output == "a.py:2: needle = 2"
+    both = await used(grep, pattern="needle", ignore_case=True)
+    assert both.output == "a.py:2: needle = 2\nb.txt:1: NEEDLE"
+    assert (await used(grep, pattern="n", glob="*.txt")).output == "Nothing was found."
+    with pytest.raises(BadArguments, match="regular expression"):
+        grep.prepare(b'{"pattern": "("}')
+
+
+async def test_grep_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "many").write_text("hit\n" * 1000)
+    found = await used(Grep(sandbox(tmp_path)), pattern="hit")
+    assert len(found.output.splitlines()) == MAX_RESULTS + 1
+    assert "narrow the search" in found.output
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*.py", {"a.py", "src/b.py", "src/deep/c.py"}),
+        ("src/*.py", {"src/b.py"}),
+        ("src/**/*.py", {"src/b.py", "src/deep/c.py"}),
+        ("**/deep/*", {"src/deep/c.py"}),
+        ("?.txt", {"x.txt"}),
+    ],
+)
+async def test_glob_finds_files_by_name(tmp_path: Path, pattern: str, expected: set[str]) -> None:
+    for name in ("a.py", "src/b.py", "src/deep/c.py", "x.txt", "xy.txt", ".git/h.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    found = await used(Glob(sandbox(tmp_path)), pattern=pattern)
+    assert set(found.output.splitlines()) == expected
+
+
+async def test_searches_do_not_follow_links_out(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "s.txt").write_text("needle")
+    (project / "link").symlink_to(tmp_path / "secret")
+    (project / "file").symlink_to(tmp_path / "secret" / "s.txt")
+    box = sandbox(project)
+    assert (await used(Grep(box), pattern="needle")).output == "Nothing was found."
+    assert (await used(Glob(box), pattern="*.txt")).output == "Nothing was found."
+    assert "outside" in (await used(Grep(box), pattern="needle", path="link")).error
+
+
+# -- todos -------------------------------------------------------------------------------------
+
+
+async def test_todos_replace_the_whole_list(tmp_path: Path) -> None:
+    items = [{"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]
+    done = await used(TodoWrite(), todos=items)
+    assert done.state == {"todos": items}
+    assert done.output == "The list has 2 items, 1 of them done."
