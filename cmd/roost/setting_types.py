@@ -1,134 +1,172 @@
-"""The kinds of values a setting can have, and the words that say which are allowed.
+"""The kinds of values a setting can have: how one is read, and the words for what is allowed.
 
-Every kind takes what YAML gives (numbers, lists) and what the environment gives (text).
+Every kind takes what YAML gives (numbers, lists) and what the environment gives (text). A kind
+raises ValueError for what it does not take; the words then complete the sentence "allowed: ...".
 """
 
 import json
+import math
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
-
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from typing import Never, cast
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """Metadata of a kind: what a value may be, to complete the sentence "allowed: ..."."""
+@dataclass(frozen=True)
+class Kind:
+    """How to read a value, and what a value may be."""
 
-    words: str
+    read: Callable[[object], object]
+    allowed: str
+    is_secret: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Says:
-    """Metadata of one setting: what it decides, for the reference page."""
+    """What one setting decides, for the reference page."""
 
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Text that is not shown by accident."""
+
+    _value: str
+
+    def get_secret_value(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
 
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)?")
 _SECONDS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE = re.compile(r"([0-9]+)\s*(B|KiB|MiB|GiB)?")
 _BYTES = {None: 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_SWITCH = {"true": True, "yes": True, "on": True, "1": True} | {
+    "false": False, "no": False, "off": False, "0": False,
+}  # fmt: skip
 
 
-def _seconds(value: object) -> object:
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not text")
+    return value
+
+
+def _switch(value: object) -> bool:
     if isinstance(value, bool):
-        raise ValueError("not a duration")
+        return value
+    found = _SWITCH.get(_text(value).strip().lower())
+    if found is None:
+        raise ValueError("neither true nor false")
+    return found
+
+
+def _whole(value: object) -> int:
+    """A whole number. True is none, although Python thinks so."""
+    if isinstance(value, str):
+        return int(value.strip()) if value.strip().isdecimal() else _refuse()
+    return value if type(value) is int else _refuse()
+
+
+def _seconds(value: object) -> float:
     if isinstance(value, str):
         found = _DURATION.fullmatch(value.strip())
-        if found is None:
-            raise ValueError("not a duration")
-        return float(found[1]) * _SECONDS[found[2]]
-    return value
+        return float(found[1]) * _SECONDS[found[2]] if found else _refuse()
+    if type(value) not in (int, float):
+        raise ValueError("not a duration")
+    seconds = float(cast(float, value))
+    return seconds if math.isfinite(seconds) else _refuse()
 
 
-def _bytes(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("not a size")
+def _bytes(value: object) -> int:
     if isinstance(value, str):
         found = _SIZE.fullmatch(value.strip())
-        if found is None:
-            raise ValueError("not a size")
-        return int(found[1]) * _BYTES[found[2]]
-    return value
+        return int(found[1]) * _BYTES[found[2]] if found else _refuse()
+    return _whole(value)
 
 
-def _words(value: object) -> object:
-    """A command: a list, or text that is a JSON list, or words as a shell splits them."""
-    if not isinstance(value, str):
-        return value
-    # A broken JSON list or an open quote raises ValueError, as pydantic wants it.
-    words: object = json.loads(value) if value.lstrip().startswith("[") else shlex.split(value)
-    return words
-
-
-def _lines(value: object) -> object:
-    """Folders: a list, or text with one folder a line."""
+def _command(value: object) -> tuple[str, ...]:
+    """A list, or text that is a JSON list, or words as a shell splits them."""
     if isinstance(value, str):
-        return [line for line in (part.strip() for part in value.splitlines()) if line]
-    return value
+        # A broken JSON list and an open quote are ValueErrors, too.
+        is_list = value.lstrip().startswith("[")
+        value = json.loads(value) if is_list else shlex.split(value)
+    words = _texts(value)
+    return words if words and words[0] else _refuse()
 
 
-def _no_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("not a number")
-    return value
+def _folders(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(line.strip() for line in value.splitlines() if line.strip())
+    return _texts(value)
 
 
-def _not_blank(value: SecretStr) -> SecretStr:
-    if not value.get_secret_value().strip():
-        raise ValueError("empty")
-    return value
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError("not a list")
+    return tuple(_text(item) for item in cast("list[object]", value))
 
 
-def _no_empty_words(value: tuple[str, ...]) -> tuple[str, ...]:
-    if not value or not value[0]:
-        raise ValueError("no program")
-    return value
+def _secret(value: object) -> Secret:
+    text = _text(value).strip()
+    return Secret(text) if text else _refuse()
+
+
+def _refuse() -> Never:
+    raise ValueError("not allowed")
+
+
+def choice(*words: str) -> Kind:
+    """One of the words."""
+
+    def read(value: object) -> str:
+        return value if isinstance(value, str) and value in words else _refuse()
+
+    return Kind(read, ", ".join(words))
+
+
+def _at_least(read: Callable[[object], float], least: float) -> Callable[[object], float]:
+    def bounded(value: object) -> float:
+        number = read(value)
+        return number if number >= least else _refuse()
+
+    return bounded
+
+
+def _positive(read: Callable[[object], float]) -> Callable[[object], float]:
+    def bounded(value: object) -> float:
+        number = read(value)
+        return number if number > 0 else _refuse()
+
+    return bounded
+
+
+def _port(value: object) -> int:
+    number = _whole(value)
+    return number if number <= 65535 else _refuse()
 
 
 _DURATION_WORDS = 'seconds, or a number with a unit such as "500ms", "30s", "10m", "2h"'
 
-Duration = Annotated[
-    float,
-    BeforeValidator(_seconds),
-    Field(ge=0, allow_inf_nan=False),
-    Allowed(_DURATION_WORDS),
-]
-PositiveDuration = Annotated[
-    float,
-    BeforeValidator(_seconds),
-    Field(gt=0, allow_inf_nan=False),
-    Allowed(f"{_DURATION_WORDS}; more than zero"),
-]
-ByteSize = Annotated[
-    int,
-    BeforeValidator(_bytes),
-    Field(gt=0),
-    Allowed('bytes, or a number with a unit such as "64KiB", "8MiB"; more than zero'),
-]
-Count = Annotated[
-    int, BeforeValidator(_no_bool), Field(gt=0), Allowed("a whole number from 1 upwards")
-]
-Port = Annotated[
-    int,
-    BeforeValidator(_no_bool),
-    Field(ge=0, le=65535),
-    Allowed("a port number from 1 to 65535, or 0 for a free one"),
-]
-Switch = Annotated[bool, Allowed("true or false")]
-Text = Annotated[str, Allowed("text")]
-Secret = Annotated[SecretStr, AfterValidator(_not_blank), Allowed("text that is not empty")]
-Command = Annotated[
-    tuple[str, ...],
-    BeforeValidator(_words),
-    AfterValidator(_no_empty_words),
-    Allowed("a program and its arguments, as a list or as words that a shell would split"),
-]
-Folders = Annotated[
-    tuple[str, ...], BeforeValidator(_lines), Allowed("a list of folders, or one folder a line")
-]
+TEXT = Kind(_text, "text")
+SWITCH = Kind(_switch, "true or false")
+COUNT = Kind(_at_least(_whole, 1), "a whole number from 1 upwards")
+PORT = Kind(_at_least(_port, 0), "a port number from 1 to 65535, or 0 for a free one")
+DURATION = Kind(_at_least(_seconds, 0), _DURATION_WORDS)
+POSITIVE_DURATION = Kind(_positive(_seconds), f"{_DURATION_WORDS}; more than zero")
+BYTE_SIZE = Kind(
+    _positive(_bytes), 'bytes, or a number with a unit such as "64KiB", "8MiB"; more than zero'
+)
+COMMAND = Kind(
+    _command, "a program and its arguments, as a list or as words that a shell would split"
+)
+FOLDERS = Kind(_folders, "a list of folders, or one folder a line")
+SECRET = Kind(_secret, "text that is not empty", is_secret=True)
 
 
 def duration_text(seconds: float) -> str:
@@ -145,8 +183,3 @@ def size_text(size: int) -> str:
         if size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}"
     return str(size)
-
-
-def allowed_words(metadata: list[object]) -> str | None:
-    """What `Allowed` says in a field's metadata."""
-    return next((m.words for m in metadata if isinstance(m, Allowed)), None)

@@ -4,32 +4,40 @@ Decides names, defaults and precedence; `settings_sources` reads the sources and
 Strongest first: `ROOST_*` in the environment, the project's `.roost/config.yaml` (workers only),
 the user's `config.yaml`, the defaults below. docs/reference/settings.md is generated from here.
 
-Plain pydantic, not pydantic-settings: an error has to name the very file or variable a value came
-from, which needs the sources apart; and its import costs a tenth of the daemon's start.
+Plain frozen dataclasses: an error has to name the very file or variable a value came from, so the
+sources are read apart and each key by its own kind; and importing a validation library for these
+few keys took a quarter of the daemon's start.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, Literal, get_args
 
 from roost.home import RoostHome
 from roost.setting_types import (
-    Allowed,
-    ByteSize,
-    Command,
-    Count,
-    Duration,
-    Folders,
-    Port,
-    PositiveDuration,
+    BYTE_SIZE,
+    COMMAND,
+    COUNT,
+    DURATION,
+    FOLDERS,
+    PORT,
+    POSITIVE_DURATION,
+    SECRET,
+    SWITCH,
+    TEXT,
     Says,
     Secret,
-    Switch,
-    Text,
+    choice,
 )
-from roost.settings_sources import SettingsError, Source, read_environment, read_file, validated
+from roost.settings_sources import (
+    SettingsError,
+    Source,
+    read_environment,
+    read_file,
+    section_names,
+    validated,
+)
 from roost.trust import BadTrustFile, TrustedProjects
 
 __all__ = ["DaemonSettings", "HeadlessSettings", "SettingsError", "load_daemon", "load_headless"]
@@ -43,131 +51,149 @@ HARMLESS: frozenset[tuple[str, ...]] = frozenset(
 )
 
 
-class _Section(BaseModel):
-    # Built when first used: a program uses one of the two models below, and each has all parts.
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class AgentSection(_Section):
+@dataclass(frozen=True, kw_only=True)
+class AgentSection:
     """What every new thread's agent starts with. A thread's own options win over it."""
 
     model: Annotated[
-        Text | None, Says("The model, as `provider:name`. Without one, `demo:scripted`.")
+        str | None, TEXT, Says("The model, as `provider:name`. Without one, `demo:scripted`.")
     ] = None
     mode: Annotated[
         Mode,
-        Allowed("standard, plan, auto, auto-with-judge"),
+        choice(*get_args(Mode)),
         Says("What the agent may do without asking. `auto` never asks."),
     ] = "standard"
-    system_prompt: Annotated[Text | None, Says("Replaces the built-in system prompt.")] = None
-    custom_instructions: Annotated[Text | None, Says("Is added to the system prompt.")] = None
+    system_prompt: Annotated[str | None, TEXT, Says("Replaces the built-in system prompt.")] = None
+    custom_instructions: Annotated[str | None, TEXT, Says("Is added to the system prompt.")] = None
     sandbox_directories: Annotated[
-        Folders, Says("Folders the file tools may touch; `.` is the project dir.")
+        tuple[str, ...], FOLDERS, Says("Folders the file tools may touch; `.` is the project dir.")
     ] = ()
-    max_turns: Annotated[Count | None, Says("The most model turns of one run.")] = None
+    max_turns: Annotated[int | None, COUNT, Says("The most model turns of one run.")] = None
     tool_timeout: Annotated[
-        PositiveDuration, Says("How long one tool call may take, unless it asks for less.")
+        float, POSITIVE_DURATION, Says("How long one tool call may take, unless it asks for less.")
     ] = 120.0
 
 
-class ProviderSection(_Section):
+@dataclass(frozen=True, kw_only=True)
+class ProviderSection:
     """How to reach one provider of models: `providers.<name>`."""
 
     base_url: Annotated[
-        Text | None, Says("Where its API is, for local and compatible servers.")
+        str | None, TEXT, Says("Where its API is, for local and compatible servers.")
     ] = None
     api_key: Annotated[
         Secret | None,
+        SECRET,
         Says("Its key. The provider's own variable (`OPENAI_API_KEY`, ...) works too."),
     ] = None
 
 
-class LoggingSection(_Section):
+@dataclass(frozen=True, kw_only=True)
+class LoggingSection:
     """What is logged, and how."""
 
-    level: Annotated[
-        Level, Allowed("debug, info, warning, error"), Says("The least level that is logged.")
-    ] = "info"
+    level: Annotated[Level, choice(*get_args(Level)), Says("The least level that is logged.")] = (
+        "info"
+    )
     stderr_json: Annotated[
-        Switch, Says("Log lines on stderr are JSON. The daemon sets it for its workers.")
+        bool, SWITCH, Says("Log lines on stderr are JSON. The daemon sets it for its workers.")
     ] = False
 
 
-class WorkerSection(_Section):
+@dataclass(frozen=True, kw_only=True)
+class WorkerSection:
     """How the daemon runs the worker of a thread."""
 
     command: Annotated[
-        Command | None,
+        tuple[str, ...] | None,
+        COMMAND,
         Says("A program that speaks the worker's line protocol. Without one, roost itself."),
     ] = None
     idle_timeout: Annotated[
-        PositiveDuration, Says("When a worker nobody follows is stopped, on the user's turn.")
+        float,
+        POSITIVE_DURATION,
+        Says("When a worker nobody follows is stopped, on the user's turn."),
     ] = 600.0
     stop_grace: Annotated[
-        Duration, Says("How long a worker may take to end before it is killed.")
+        float, DURATION, Says("How long a worker may take to end before it is killed.")
     ] = 25.0
     approval_timeout: Annotated[
-        PositiveDuration, Says("How long a worker nobody follows is kept for an open decision.")
+        float,
+        POSITIVE_DURATION,
+        Says("How long a worker nobody follows is kept for an open decision."),
     ] = 86_400.0
     tool_approval_timeout: Annotated[
-        PositiveDuration, Says("When an approval asked for by a panel's tool request expires.")
+        float,
+        POSITIVE_DURATION,
+        Says("When an approval asked for by a panel's tool request expires."),
     ] = 300.0
-    max_line_bytes: Annotated[ByteSize, Says("The longest line that is sent to a worker.")] = (
-        16 * 2**20
-    )
+    max_line_bytes: Annotated[
+        int, BYTE_SIZE, Says("The longest line that is sent to a worker.")
+    ] = 16 * 2**20
     durable_interrupts: Annotated[
-        Switch | None,
+        bool | None,
+        SWITCH,
         Says("Open decisions survive the worker. Unset: yes for our own, no for another command."),
     ] = None
 
 
-class BindingSection(_Section):
+@dataclass(frozen=True, kw_only=True)
+class BindingSection:
     """The loopback port that apps, browser extensions and pages connect to."""
 
-    enabled: Annotated[Switch, Says("Whether the daemon opens the port.")] = True
-    port: Annotated[Port, Says("The port on 127.0.0.1.")] = 52789
+    enabled: Annotated[bool, SWITCH, Says("Whether the daemon opens the port.")] = True
+    port: Annotated[int, PORT, Says("The port on 127.0.0.1.")] = 52789
     token: Annotated[
         Secret | None,
+        SECRET,
         Says("The secret clients show. Unset: the one in the `token` file, made at first start."),
     ] = None
     hello_timeout: Annotated[
-        PositiveDuration, Says("How long a new connection may take to say hello.")
+        float, POSITIVE_DURATION, Says("How long a new connection may take to say hello.")
     ] = 5.0
     ping_interval: Annotated[
-        PositiveDuration, Says("How often a client is pinged, and how long it may take to answer.")
+        float,
+        POSITIVE_DURATION,
+        Says("How often a client is pinged, and how long it may take to answer."),
     ] = 20.0
     write_timeout: Annotated[
-        PositiveDuration, Says("How long a client may take nothing of what waits for it.")
+        float, POSITIVE_DURATION, Says("How long a client may take nothing of what waits for it.")
     ] = 10.0
-    outbox_frames: Annotated[Count, Says("The most live events that wait for one client.")] = 1024
-    outbox_bytes: Annotated[ByteSize, Says("The most bytes of them.")] = 8 * 2**20
-    max_frame_bytes: Annotated[ByteSize, Says("The longest frame a client may send.")] = 20 * 2**20
+    outbox_frames: Annotated[int, COUNT, Says("The most live events that wait for one client.")] = (
+        1024
+    )
+    outbox_bytes: Annotated[int, BYTE_SIZE, Says("The most bytes of them.")] = 8 * 2**20
+    max_frame_bytes: Annotated[int, BYTE_SIZE, Says("The longest frame a client may send.")] = (
+        20 * 2**20
+    )
 
 
-Providers = dict[str, ProviderSection]
+Providers = Mapping[str, ProviderSection]
 
 
-class DaemonSettings(_Section):
+@dataclass(frozen=True, kw_only=True)
+class DaemonSettings:
     """All of it: what only workers use is checked too, so that a mistake shows at the start."""
 
-    agent: AgentSection = AgentSection.model_construct()
-    providers: Providers = {}
-    logging: LoggingSection = LoggingSection.model_construct()
-    worker: WorkerSection = WorkerSection.model_construct()
-    binding: BindingSection = BindingSection.model_construct()
+    agent: AgentSection = AgentSection()
+    providers: Providers = field(default_factory=dict[str, ProviderSection])
+    logging: LoggingSection = LoggingSection()
+    worker: WorkerSection = WorkerSection()
+    binding: BindingSection = BindingSection()
 
 
-class HeadlessSettings(_Section):
+@dataclass(frozen=True, kw_only=True)
+class HeadlessSettings:
     """What a worker, or one task without a daemon, needs."""
 
-    agent: AgentSection = AgentSection.model_construct()
-    providers: Providers = {}
-    logging: LoggingSection = LoggingSection.model_construct()
+    agent: AgentSection = AgentSection()
+    providers: Providers = field(default_factory=dict[str, ProviderSection])
+    logging: LoggingSection = LoggingSection()
     ignored: tuple[str, ...] = ()
     """One sentence per file whose settings did not count, for the log. Not a setting itself."""
 
 
-_SECTIONS = frozenset(DaemonSettings.model_fields)
+_SECTIONS = section_names(DaemonSettings)
 
 
 def load_daemon(environ: Mapping[str, str], home: RoostHome) -> DaemonSettings:
@@ -182,7 +208,7 @@ def load_headless(
 
     The caller logs what `ignored` says once its log is set up.
     """
-    foreign = _SECTIONS - set(HeadlessSettings.model_fields)
+    foreign = _SECTIONS - section_names(HeadlessSettings)
     sources = [read_environment(environ, _SECTIONS), read_file(home.config)]
     ignored: tuple[str, ...] = ()
     project_file = Path(project_dir) / ".roost" / "config.yaml"
@@ -190,7 +216,7 @@ def load_headless(
         project, ignored = _project_source(read_file(project_file), home, project_dir)
         sources.insert(1, project)
     settings = validated(HeadlessSettings, [source.without(foreign) for source in sources])
-    return settings.model_copy(update={"ignored": ignored})
+    return replace(settings, ignored=ignored)
 
 
 def _project_source(

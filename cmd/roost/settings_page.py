@@ -7,14 +7,11 @@ A test fails when the page in the repository is not this one.
 
 import sys
 from collections.abc import Iterator
-from typing import cast
+from typing import Any
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-
-from roost.setting_types import Says, allowed_words, duration_text, size_text
+from roost.setting_types import BYTE_SIZE, Kind, Says, duration_text, size_text
 from roost.settings import HARMLESS, DaemonSettings, ProviderSection
-from roost.settings_sources import field_metadata, section_model
+from roost.settings_sources import kind_of
 
 _INTRODUCTION = """# Settings
 
@@ -51,39 +48,38 @@ def settings_page() -> str:
     """The whole page."""
     harmless = " and ".join(f"`{'.'.join(path)}`" for path in sorted(HARMLESS))
     parts = [_INTRODUCTION.format(harmless=harmless)]
-    for name, field in DaemonSettings.model_fields.items():
+    for name, section in DaemonSettings.__annotations__.items():
         if name == "providers":
             parts.append("\n".join(_section("providers.<name>", ProviderSection)))
         else:
-            parts.append("\n".join(_section(name, section_model(field))))
+            parts.append("\n".join(_section(name, section)))
     return "\n".join(parts)
 
 
-def _section(name: str, model: type[BaseModel]) -> Iterator[str]:
+def _section(name: str, section: type[Any]) -> Iterator[str]:
     yield f"## `{name}`"
     yield ""
-    yield cast(str, model.__doc__).strip()
+    yield str(section.__doc__).strip()
     yield ""
     yield "| key | variable | default | allowed | what it decides |"
     yield "| --- | --- | --- | --- | --- |"
-    for key, field in model.model_fields.items():
+    for key, member in section.__annotations__.items():
         variable = f"ROOST_{name}__{key}".replace(".", "__").upper()
-        metadata = field_metadata(field)
-        says = next(m.words for m in metadata if isinstance(m, Says))
-        allowed = allowed_words(metadata) or "text"
-        yield f"| `{key}` | `{variable}` | {_default(field, allowed)} | {allowed} | {says} |"
+        says = next(part.words for part in member.__metadata__ if isinstance(part, Says))
+        kind = kind_of(member)
+        default = _default(getattr(section, key), kind)
+        yield f"| `{key}` | `{variable}` | {default} | {kind.allowed} | {says} |"
     yield ""
 
 
-def _default(field: FieldInfo, allowed: str) -> str:
-    value: object = field.default
+def _default(value: object, kind: Kind) -> str:
     if value is None or value == ():
         return "not set"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, float):
         return f"`{duration_text(value)}`"
-    if isinstance(value, int) and allowed.startswith("bytes"):
+    if isinstance(value, int) and kind is BYTE_SIZE:
         return f"`{size_text(value)}`"
     return f"`{value}`"
 

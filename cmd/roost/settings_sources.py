@@ -6,18 +6,15 @@ or the variable it is about. A value is shown when it can't be a secret, and nev
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args, get_origin
 
-from pydantic import BaseModel, SecretStr, ValidationError
-from pydantic.fields import FieldInfo
-
-from roost.setting_types import allowed_words
+from roost.setting_types import Kind
 
 KeyPath = tuple[str, ...]
 Values = dict[str, Any]
-Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
 
 _PREFIX = "ROOST_"
 # Other names in our sections that a worker's environment has: a daemon started from inside a
@@ -112,108 +109,101 @@ def _parse(file: Path, text: str) -> Values:
     return sections
 
 
-def validated(model: type[Model], sources: Sequence[Source]) -> Model:
-    """Lay the sources over each other, the strongest first, and check. Raises SettingsError."""
+def section_names(settings: type[Any]) -> frozenset[str]:
+    """The sections a settings class has."""
+    return frozenset(name for name, kind in _members(settings).items() if _is_section(kind))
+
+
+def validated(settings: type[T], sources: Sequence[Source]) -> T:
+    """Lay the sources over each other, the strongest first, and read. Raises SettingsError."""
     merged: Values = {}
     for source in reversed(sources):
         _merge(merged, source.values)
-    try:
-        return model.model_validate(merged)
-    except ValidationError as exc:
-        raise SettingsError(_explained(model, sources, exc)) from None
+    reading = _Reading(sources)
+    found = _members(settings)
+    sections = {name: kind for name, kind in found.items() if _is_section(kind)}
+    return settings(**reading.sections(sections, merged))
 
 
-def _explained(model: type[BaseModel], sources: Sequence[Source], error: ValidationError) -> str:
-    """The first thing that is wrong, in one line."""
-    problem = error.errors(include_url=False, include_context=False)[0]
-    path = _key_path(model, tuple(str(part) for part in problem["loc"]))
-    # Whoever has the key; else the one that has something else in a section's place.
-    source = next((s for s in sources if s.has(path)), sources[-1])
-    where = source.label(path)
-    if problem["type"] == "extra_forbidden":
-        return f"{where} is not a setting; {_known_keys(model, path)}"
-    field = _field(model, path)
-    if field is None or _holds_sections(field):
-        return f"{where} can't hold a value of its own; {_known_keys(model, (*path, ''))}"
-    allowed = allowed_words(field_metadata(field)) or "text"
-    if _is_secret(field):
-        given = _at(source.values, path)
-        shown = "is empty" if not str(given).strip() else "is not usable (value not shown)"
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads merged values, and blames the source that a bad one came from."""
+
+    sources: Sequence[Source]
+
+    def sections(self, kinds: Mapping[str, Any], values: Values) -> Values:
+        self._refuse_unknown(kinds, values, ())
+        return {name: self._section(kinds[name], value, (name,)) for name, value in values.items()}
+
+    def _section(self, kind: Any, value: object, path: KeyPath) -> object:
+        named = _named_section(kind)
+        values = _mapping(value)
+        if values is None:
+            keys = "a name with its own keys below it" if named else _listed(_members(kind))
+            raise SettingsError(
+                f"{self._where(path)} can't hold a value of its own; allowed: {keys}"
+            )
+        if named:
+            return {
+                name: self._section(named, inner, (*path, name)) for name, inner in values.items()
+            }
+        members = _members(kind)
+        self._refuse_unknown(members, values, path)
+        read = {
+            key: self._value(members[key], given, (*path, key)) for key, given in values.items()
+        }
+        return kind(**read)
+
+    def _value(self, member: Any, value: object, path: KeyPath) -> object:
+        kind = kind_of(member)
+        try:
+            return kind.read(value)
+        except ValueError:
+            pass
+        where = self._where(path)
+        if not kind.is_secret:
+            raise SettingsError(f"{where} is {_shown(value)}; allowed: {kind.allowed}")
+        shown = "is empty" if not str(value).strip() else "is not usable (value not shown)"
         hint = ", or unset it to use the token file" if path == ("binding", "token") else ""
-        return f"{where} {shown}; allowed: {allowed}{hint}"
-    return f"{where} is {_shown(_at(source.values, path))}; allowed: {allowed}"
+        raise SettingsError(f"{where} {shown}; allowed: {kind.allowed}{hint}")
+
+    def _refuse_unknown(self, known: Mapping[str, Any], values: Values, path: KeyPath) -> None:
+        for key in values:
+            if key not in known:
+                close = difflib.get_close_matches(key, known, n=1)
+                hint = f"allowed: {_listed(known)}"
+                if close:
+                    hint = f"did you mean {'.'.join((*path, close[0]))}?"
+                raise SettingsError(f"{self._where((*path, key))} is not a setting; {hint}")
+
+    def _where(self, path: KeyPath) -> str:
+        """Whoever has the key; else the one that has something else in a section's place."""
+        source = next((s for s in self.sources if s.has(path)), self.sources[-1])
+        return source.label(path)
 
 
-def _key_path(model: type[BaseModel], location: KeyPath) -> KeyPath:
-    """Cut what pydantic adds behind the key: list positions and union members."""
-    for end in range(1, len(location) + 1):
-        field = _field(model, location[:end])
-        if field is not None and not _holds_sections(field):
-            return location[:end]
-    return location
+def kind_of(member: Any) -> Kind:
+    """The kind in a setting's annotation."""
+    return next(part for part in member.__metadata__ if isinstance(part, Kind))
 
 
-def _field(model: type[BaseModel], path: KeyPath) -> FieldInfo | None:
-    """The field a key path names, if it names one."""
-    found: FieldInfo | None = None
-    current: type[BaseModel] | None = model
-    named: type[BaseModel] | None = None  # the model of a dictionary's values
-    for key in path:
-        if named is not None:
-            current, named = named, None
-            continue
-        if current is None or key not in current.model_fields:
-            return None
-        found = current.model_fields[key]
-        current, named = _models(found)
-    return found
+def _members(section: type[Any]) -> dict[str, Any]:
+    """Names and annotations of a section, or of a settings class."""
+    return section.__annotations__
 
 
-def section_model(field: FieldInfo) -> type[BaseModel]:
-    """The model of a field that is a section."""
-    section, _ = _models(field)
-    assert section is not None
-    return section
+def _is_section(kind: Any) -> bool:
+    return is_dataclass(kind) or _named_section(kind) is not None
 
 
-def _models(field: FieldInfo) -> tuple[type[BaseModel] | None, type[BaseModel] | None]:
-    kind = field.annotation
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return kind, None
-    if get_origin(kind) is dict:
-        return None, cast("type[BaseModel]", get_args(kind)[1])
-    return None, None
+def _named_section(kind: Any) -> Any:
+    """The section in `Mapping[str, Section]`."""
+    inner = get_args(kind)[1:]
+    return inner[0] if get_origin(kind) is Mapping and is_dataclass(inner[0]) else None
 
 
-def _holds_sections(field: FieldInfo) -> bool:
-    return _models(field) != (None, None)
-
-
-def field_metadata(field: FieldInfo) -> list[object]:
-    """A field's own metadata, then that of the kind inside `Kind | None`."""
-    found: list[object] = list(field.metadata)
-    for part in get_args(field.annotation):
-        found.extend(getattr(part, "__metadata__", ()))
-    return found
-
-
-def _is_secret(field: FieldInfo) -> bool:
-    kinds = [field.annotation, *get_args(field.annotation)]
-    return any(kind is SecretStr or SecretStr in get_args(kind) for kind in kinds)
-
-
-def _known_keys(model: type[BaseModel], path: KeyPath) -> str:
-    parent = _field(model, path[:-1])
-    section, named = _models(parent) if parent else (model, None)
-    if named is not None and len(path) == 3:
-        section, named = named, None
-    if section is None:
-        return "allowed: a name with its own keys below it"
-    known = sorted(section.model_fields)
-    close = difflib.get_close_matches(path[-1], known, n=1)
-    if close:
-        return f"did you mean {'.'.join((*path[:-1], close[0]))}?"
-    return f"allowed: {', '.join(known)}"
+def _listed(keys: Iterable[str]) -> str:
+    return ", ".join(sorted(keys))
 
 
 def _shown(value: object) -> str:

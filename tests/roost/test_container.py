@@ -1,7 +1,9 @@
 """The daemon's container: every provider builds, and the settings reach what they are for."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,31 +47,29 @@ def test_every_provider_builds(tmp_path: Path) -> None:
 
 def test_the_worker_is_this_program_unless_another_is_set() -> None:
     assert worker_argv(WorkerSection()) == (sys.executable, "-P", "-m", "roost")
-    other = WorkerSection.model_validate({"command": ["x", "y"]})
+    other = WorkerSection(command=("x", "y"))
     assert worker_argv(other) == ("x", "y")
 
 
 @pytest.mark.parametrize(
     ("command", "setting", "durable"),
-    [(None, None, True), (None, False, False), (["x"], None, False), (["x"], True, True)],
+    [(None, None, True), (None, False, False), (("x",), None, False), (("x",), True, True)],
 )
 def test_a_foreign_worker_is_not_thought_to_keep_decisions_or_to_say_ready(
-    command: list[str] | None, setting: bool | None, durable: bool
+    command: tuple[str, ...] | None, setting: bool | None, durable: bool
 ) -> None:
-    worker = WorkerSection.model_validate({"command": command, "durable_interrupts": setting})
+    worker = WorkerSection(command=command, durable_interrupts=setting)
     settings = registry_settings(worker)
     assert settings.durable_interrupts is durable
     assert settings.announces_ready is (command is None)
 
 
 def test_numbers_reach_the_registry_and_the_binding() -> None:
-    worker = WorkerSection.model_validate(
-        {"idle_timeout": 1, "approval_timeout": 2, "stop_grace": 3, "max_line_bytes": 4}
-    )
+    worker = WorkerSection(idle_timeout=1, approval_timeout=2, stop_grace=3, max_line_bytes=4)
     registry = registry_settings(worker)
     assert (registry.idle_timeout, registry.approval_timeout) == (1, 2)
     assert (registry.stop_grace, registry.max_line_bytes) == (3, 4)
-    numbers = {
+    numbers: dict[str, Any] = {
         "port": 1,
         "hello_timeout": 2,
         "ping_interval": 3,
@@ -78,5 +78,5 @@ def test_numbers_reach_the_registry_and_the_binding() -> None:
         "outbox_bytes": 6,
         "max_frame_bytes": 7,
     }
-    binding = binding_settings(BindingSection.model_validate(numbers), "t")
+    binding = binding_settings(replace(BindingSection(), **numbers), "t")
     assert {name: getattr(binding, name) for name in numbers} == numbers

@@ -38,7 +38,8 @@ class FakeRegistry:
         yield
         self.stopping = True
         if self.parts.slow_workers:
-            signal.raise_signal(signal.SIGTERM)
+            if not self.parts.slow_clients:
+                signal.raise_signal(signal.SIGTERM)
             await self.hurried.wait()
         self.parts.seen.append("registry out")
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def trust(home: RoostHome, project: Path) -> None:
 
 def test_without_any_source_the_defaults_of_the_design_hold(home: RoostHome) -> None:
     settings = load_daemon({}, home)
-    assert settings.binding.model_dump() == {
+    assert asdict(settings.binding) == {
         "enabled": True,
         "port": 52789,
         "token": None,
@@ -48,7 +49,7 @@ def test_without_any_source_the_defaults_of_the_design_hold(home: RoostHome) -> 
         "outbox_bytes": 8 * 2**20,
         "max_frame_bytes": 20 * 2**20,
     }
-    assert settings.worker.model_dump() == {
+    assert asdict(settings.worker) == {
         "command": None,
         "idle_timeout": 600.0,
         "stop_grace": 25.0,

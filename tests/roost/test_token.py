@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from roost.daemon.token import BadToken, Token, ensure_token, existing_token
+from roost.setting_types import Secret
 from roost.settings import BindingSection
 
 UNSET = BindingSection()
@@ -27,7 +28,7 @@ def test_looking_for_it_makes_none(tmp_path: Path) -> None:
 
 
 def test_a_set_token_wins_and_leaves_no_file(tmp_path: Path) -> None:
-    binding = BindingSection.model_validate({"token": "mine"})
+    binding = BindingSection(token=Secret("mine"))
     assert ensure_token(binding, tmp_path / "token") == Token("mine")
     assert list(tmp_path.iterdir()) == []
 
