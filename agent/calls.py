@@ -50,6 +50,7 @@ class Calls:
         """Run what may run, refuse what may not, and return what a person is asked for."""
         waiting: list[Interrupt] = []
         for call in calls:
+            await self._say.wait_writable()
             ready = self._prepare(call)
             if isinstance(ready, ToolResult):
                 await self.finish(call.id, ready)
@@ -67,6 +68,7 @@ class Calls:
         """Run what was approved and say of the rest that it was declined, in the calls' order."""
         decided = {answer.interrupt_id: answer for answer in answers}
         for call_id, call in calls.items():
+            await self._say.wait_writable()
             answer = decided.get(call_id)
             if answer is None or not answer.approved:
                 reason = f": {answer.reason}" if answer and answer.reason else ""
@@ -80,7 +82,7 @@ class Calls:
                 await self._run(ready)
 
     async def finish(self, call_id: str, result: ToolResult) -> None:
-        """Record and tell what a call came to. Raises HistoryFailed."""
+        """Record and tell what a call came to; waits for the disk only. Raises HistoryFailed."""
         told = ToolCallResult(
             message_id=self._say.new_id(),
             tool_call_id=call_id,
@@ -95,7 +97,6 @@ class Calls:
         self._say(told)
         for key, value in result.state.items():
             self._say(StateDelta(delta=[{"op": "add", "path": f"/{key}", "value": value}]))
-        await self._say.wait_writable()
 
     def _prepare(self, call: ToolCall) -> _Ready | ToolResult:
         tool = self._tools.get(call.function.name)

@@ -167,6 +167,18 @@ async def test_an_approved_call_runs_once_and_a_declined_one_never() -> None:
         assert scene.tool.ran == ["one"]
 
 
+async def test_of_two_answers_at_once_the_first_counts() -> None:
+    """Who is hurt: two people at two windows, one of whom believes that she stopped it."""
+    async with one_session(calls(("c-1", "Do", "one")), says("well")) as scene:
+        await scene.turn()
+        start = len(scene.lines.lines)
+        await scene.answer("cancelled", c_1=None)
+        await scene.answer("resolved", c_1=None)
+        await scene.wait_end(start)
+        assert scene.tool.ran == []
+        assert "answers_ignored" in scene.log.names()
+
+
 @pytest.mark.parametrize("payload", [{"approved": "yes"}, {"approved": None}, {"approved": 1}])
 async def test_an_answer_that_is_not_plainly_yes_declines(payload: object) -> None:
     """Who is hurt: a client's typo would run a command that its user did not want."""
@@ -473,6 +485,18 @@ async def test_a_reader_that_stops_reading_slows_the_run_and_not_the_rest() -> N
         assert scene.lines.lines[-1]["type"] == "command_result"
         scene.lines.let_go()
         await scene.wait_end()
+
+
+async def test_a_run_can_be_stopped_while_nobody_reads() -> None:
+    tool = FakeTool(work=anyio.sleep_forever)
+    async with one_session(calls(("c1", "Do", "x")), mode="auto", tool=tool) as scene:
+        await scene.ask()
+        with anyio.fail_after(5):
+            while not tool.ran:
+                await anyio.wait_all_tasks_blocked()
+        scene.lines.is_full = True
+        await scene.send(type="interrupt")
+        assert (await scene.wait_end())["outcome"] == {"type": "cancelled"}
 
 
 async def test_a_late_joiner_ends_with_the_same_messages_as_the_first() -> None:

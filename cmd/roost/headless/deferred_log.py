@@ -21,6 +21,11 @@ class DeferredLog:
         else:
             self._target(level, event, **fields)
 
+    @property
+    def is_open(self) -> bool:
+        """Does what is told here go anywhere yet?"""
+        return self._target is not None
+
     def hand_over(self, target: Callable[..., None]) -> None:
         self._target = target
         kept, self._kept = self._kept, []

@@ -8,6 +8,7 @@ entered here.
 import os
 import signal
 import sys
+import traceback
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -38,12 +39,18 @@ _LAST_LINES = 5.0
 
 
 def run(options: Options) -> ExitCode:
-    """Run the program to its end."""
-    return anyio.run(_main, options)
-
-
-async def _main(options: Options) -> ExitCode:
+    """Run the program to its end. What nobody expected is in the log, with its traceback."""
     log = DeferredLog()
+    try:
+        return anyio.run(_main, options, log)
+    except Exception as exc:
+        log("error", "headless_crashed", exc_info=exc)
+        if not log.is_open:
+            traceback.print_exc()
+        return ExitCode.FAILED
+
+
+async def _main(options: Options, log: DeferredLog) -> ExitCode:
     home = RoostHome.from_environment(os.environ)
     conversation_id = options.session_id or str(uuid.uuid4())
     folder = home.conversations(str(options.project_dir))

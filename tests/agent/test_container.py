@@ -1,0 +1,24 @@
+"""Every provider of the headless container can be built: a mistyped keyword shows here."""
+
+from pathlib import Path
+
+from agent.infrastructure.tools.sandbox import Sandbox
+from roost.headless.container import HeadlessContainer
+from tests.agent.support.fakes import FakeLog
+
+
+def test_every_provider_of_the_headless_container_can_be_built(tmp_path: Path) -> None:
+    container = HeadlessContainer(
+        project_dir=tmp_path,
+        environ={},
+        sandbox=Sandbox.around(tmp_path, ()),
+        tool_timeout=1.0,
+        model_name="demo:scripted",
+        access={},
+        new_id=lambda: "id",
+        log=FakeLog(),
+    )
+    container.check_dependencies()
+    for name, provider in container.providers.items():
+        assert provider() is not None, name
+    assert container.tools()[0] is container.tools()[0]
