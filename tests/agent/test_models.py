@@ -1,6 +1,7 @@
 """The path to a real model, against a server that speaks its API: answers, trouble, silence."""
 
 import sys
+import threading
 from collections.abc import Sequence
 
 import anyio
@@ -186,6 +187,19 @@ async def test_silence_has_a_deadline() -> None:
         )
         failed = await failure_of(impatient)
     assert failed.code == "model_timeout"
+
+
+async def test_a_stopped_run_hangs_up_at_once() -> None:
+    release = threading.Event()
+    with openai_server(Stream(({"content": "half"},), holds=release)) as server:
+        model = model_at(server.url)
+        with anyio.fail_after(20), anyio.CancelScope() as scope:
+            async with model.respond(request()) as pieces:
+                async for piece in pieces:
+                    assert piece == TextPiece("half")
+                    scope.cancel()
+        assert scope.cancelled_caught
+        release.set()
 
 
 async def test_a_local_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,6 +220,18 @@ async def test_a_wrong_setting_is_one_line_that_names_it(tmp_path: Path) -> None
             assert await it.process.wait() == 2
 
 
+def test_a_project_reached_by_a_link_is_a_project_of_its_own(tmp_path: Path) -> None:
+    """The daemon names projects by the path it was given; a worker must find the same folder."""
+    place = a_place(tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(place.project)
+    place.project = link
+    one_shot(place, "--session-id", "s", "help")
+    assert [each.parts[-3][:5] for each in place.home.glob("projects/*/conversations/*")] == [
+        "link-"
+    ]
+
+
 def test_one_task_prints_its_answer(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     (place.project / "a.txt").write_text("alpha")

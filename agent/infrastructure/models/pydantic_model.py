@@ -49,6 +49,7 @@ SILENCE = 120.0
 # All waits before retries of one request, together: longer ones are the user's to decide.
 RETRY_BUDGET = 10.0
 MAX_RETRIES = 3
+_CLOSING = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +71,15 @@ class PydanticModel:
         """Stream one response. Raises ModelFailed, and so does iterating."""
         model = await anyio.to_thread.run_sync(self.build)
         messages = await anyio.to_thread.run_sync(model_messages, request)
-        async with AsyncExitStack() as stack:
+        stack = AsyncExitStack()
+        try:
             await stack.enter_async_context(model)
             stream = await self._open(stack, model, messages, request)
             yield _Pieces(self, stream)
+        finally:
+            # Shielded: a run that is stopped must hang up on the provider, not leave it talking.
+            with anyio.move_on_after(_CLOSING, shield=True):
+                await stack.aclose()
 
     async def _open(
         self,

@@ -1,5 +1,6 @@
 """The command line of `roost headless`. Light: a daemon waits for this program's first line."""
 
+import os
 import re
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def command(
 
     return run(
         Options(
-            project_dir=Path.cwd(),
+            project_dir=_project_dir(),
             session_id=session_id,
             model=model,
             mode=mode,
@@ -77,3 +78,18 @@ def command(
             event_lines=output == "ag-ui",
         )
     )
+
+
+def _project_dir() -> Path:
+    """The working directory, by the name it was reached by: a link is a project of its own."""
+    try:
+        real = Path.cwd()
+    except FileNotFoundError:
+        raise click.UsageError("the current folder does not exist any more.") from None
+    named = Path(os.environ.get("PWD", ""))
+    try:
+        if named.is_absolute() and named.samefile(real):
+            return Path(os.path.normpath(named))
+    except OSError:
+        pass
+    return real

@@ -17,6 +17,8 @@ class Stream:
     finish: str | None = "stop"
     breaks: bool = False
     """Break the chunked encoding instead of ending it."""
+    holds: threading.Event | None = None
+    """Say nothing more until this is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,9 @@ def openai_server(*replies: Reply) -> Generator[OpenAIServer]:
             self.end_headers()
             for delta in reply.deltas:
                 self._event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-            if reply.breaks:
+            if reply.holds is not None:
+                reply.holds.wait(20)
+            if reply.breaks or reply.holds:
                 self.close_connection = True
                 return
             if reply.finish:
