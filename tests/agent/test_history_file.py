@@ -47,16 +47,17 @@ async def test_a_torn_last_line_is_moved_aside_and_the_rest_goes_on(tmp_path: Pa
     await history.append([said(1), said(2)], sync=True)
     history.close()
     data = path.read_bytes()
-    path.write_bytes(data[:-20])
+    path.write_bytes(data[:-20] + b"x" * 500)
     log = FakeLog()
     history, entries = opened(path, log)
     assert [entry.id for entry in entries] == ["e1"]
     assert "history_tail_moved" in log.names()
     await history.append([said(3)], sync=True)
     history.close()
-    history, entries = opened(path)
+    history, entries = opened(path, log := FakeLog())
     history.close()
     assert [entry.id for entry in entries] == ["e1", "e3"]
+    assert log.names() == []
     assert b'"id":"m2"' in path.with_suffix(".torn").read_bytes()
 
 

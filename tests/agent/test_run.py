@@ -179,6 +179,24 @@ async def test_of_two_answers_at_once_the_first_counts() -> None:
         assert "answers_ignored" in scene.log.names()
 
 
+async def test_an_answer_that_comes_while_the_call_runs_is_late() -> None:
+    gate = anyio.Event()
+    tool = FakeTool(work=gate.wait)
+    async with one_session(calls(("c-1", "Do", "one")), says("well"), tool=tool) as scene:
+        await scene.turn()
+        start = len(scene.lines.lines)
+        await scene.answer(c_1=None)
+        with anyio.fail_after(5):
+            while not tool.ran:
+                await anyio.wait_all_tasks_blocked()
+        await scene.answer(c_1=None)
+        gate.set()
+        await scene.wait_end(start)
+        await anyio.wait_all_tasks_blocked()
+        assert tool.ran == ["one"]
+        assert scene.types(start).count("RUN_STARTED") == 1
+
+
 @pytest.mark.parametrize("payload", [{"approved": "yes"}, {"approved": None}, {"approved": 1}])
 async def test_an_answer_that_is_not_plainly_yes_declines(payload: object) -> None:
     """Who is hurt: a client's typo would run a command that its user did not want."""
