@@ -101,6 +101,12 @@ async def test_a_cancelled_command_leaves_nothing_behind(tmp_path: Path) -> None
     await until(lambda: process_start(pid) is None)
 
 
+async def test_a_command_can_wait_for_its_own_children(tmp_path: Path) -> None:
+    """The guard in the group is none of them."""
+    done = await used(bash(tmp_path), command='sleep 0.01 & wait; jobs; echo "$0 $# $1"')
+    assert done == ToolResult(success=True, output="bash 0 \n")
+
+
 async def test_much_output_keeps_its_head_and_its_tail(tmp_path: Path) -> None:
     done = await used(bash(tmp_path), command="echo first; yes | head -c 300000; echo last")
     assert done.output.startswith("first\n")

@@ -73,9 +73,10 @@ async def test_a_worker_killed_in_a_command_says_that_its_outcome_is_unknown(
 ) -> None:
     place = a_place(tmp_path)
     async with worker(place, "--mode", "auto") as it:
-        await it.ask("run echo begun >> log; sleep 60", "m1")
-        await until((place.project / "log").exists)
+        await it.ask("run echo begun >> log; sleep 60 & echo $! > pid; wait", "m1")
+        pid = await _pid_in(place.project / "pid")
         await it.kill()
+        await _gone(pid)
     async with worker(place, "--mode", "auto") as it:
         last = (await it.snapshot())[-1]
         assert last["role"] == "tool"

@@ -1,8 +1,9 @@
 """Bash: run a shell command in the project dir, in a process group of its own.
 
 Whatever ends the call (its end, the timeout, a stop, the worker's end) kills what is left of the
-group. A child left in the background that holds the output open changes nothing: the call ends
-with the shell, and what is in the pipe by then is the output.
+group; when the worker itself is killed, a guard inside the group does it, which sees a pipe close
+that only the worker holds. A child left in the background that holds the output open changes
+nothing: the call ends with the shell, and what is in the pipe by then is the output.
 """
 
 import contextlib
@@ -28,6 +29,14 @@ MAX_OUTPUT = 64 * 1024
 _READ = 64 * 1024
 # After the shell ended: what is in the pipe is read within this time, and no longer waited for.
 _DRAIN = 0.2
+
+
+# $1 is the command. The guard is started before, and is none of the command's own jobs: `wait` in a
+# command does not wait for it.
+_GUARDED = (
+    "(read -r -u {fd} _; kill -KILL -- -$$) </dev/null >/dev/null 2>&1 &"
+    ' exec {fd}<&-; exec bash -c "$1"'
+)
 
 
 class _Arguments(Arguments):
@@ -76,9 +85,18 @@ class _Call:
         return self.command
 
     async def run(self) -> ToolResult:
+        guard, held = os.pipe()
+        try:
+            return await self._run(guard)
+        finally:
+            os.close(guard)
+            os.close(held)
+
+    async def _run(self, guard: int) -> ToolResult:
         try:
             process = await anyio.open_process(
-                ["bash", "-c", self.command],
+                ["bash", "-c", _GUARDED.format(fd=guard), "bash", self.command],
+                pass_fds=(guard,),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
