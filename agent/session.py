@@ -107,7 +107,7 @@ class Session:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._rec.serve_partials)
             tasks.start_soon(self._get_ready)
-            while (work := self._next()) is not None:
+            while not self._blocked and (work := self._next()) is not None:
                 await self._execute(work)
             tasks.cancel_scope.cancel()
         self._raise_start_failure()

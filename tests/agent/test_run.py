@@ -492,6 +492,30 @@ async def test_a_full_disk_is_one_clear_error_and_the_worker_lives_on() -> None:
         assert (await scene.turn("2", "m2"))[-1]["outcome"] == {"type": "success"}
 
 
+async def test_a_run_that_can_not_even_begin_is_told_once_and_its_message_keeps_its_place() -> None:
+    async with one_session(says("1"), says("2")) as scene:
+        scene.history.refused.add("run_started")
+        await scene.ask("a", "m1", runId="r1")
+        await anyio.wait_all_tasks_blocked()
+        assert kinds(scene.lines.lines) == ["RUN_ERROR"]
+        assert "runId" not in scene.lines.lines[0]
+        scene.history.refused.clear()
+        await scene.ask("b", "m2", runId="r2")
+        await scene.lines.wait_for(
+            lambda line: line["type"] == "RUN_FINISHED" and line["runId"] == "r2"
+        )
+        assert [m.text for m in scene.model.requests[-1].messages] == ["a", "1", "b"]
+
+
+async def test_one_task_ends_when_its_run_can_not_begin() -> None:
+    async with one_session(says("1"), serve=False) as scene:
+        scene.history.refused.add("run_started")
+        await scene.ask("a", "m1")
+        with anyio.fail_after(5):
+            await scene.session.run_alone()
+        assert scene.session.last_end is None
+
+
 async def test_a_reader_that_stops_reading_slows_the_run_and_not_the_rest() -> None:
     """Who is hurt: a stuck daemon would make a worker eat all memory, or hang for ever."""
     async with one_session(says(*("word " for _ in range(500)))) as scene:

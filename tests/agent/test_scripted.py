@@ -112,7 +112,9 @@ async def test_slow_streams_so_many_words() -> None:
 async def test_anything_else_gets_an_answer_too(text: str) -> None:
     pieces = await says(text or " ")
     assert text_of(pieces)
-    assert isinstance(pieces[-1], ResponseDone)
+    done = pieces[-1]
+    assert isinstance(done, ResponseDone)
+    assert (done.input_tokens, done.output_tokens) == (0, 0), "a script uses no tokens"
 
 
 async def test_the_same_question_has_the_same_answer() -> None:

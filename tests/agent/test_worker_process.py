@@ -8,9 +8,19 @@ import anyio
 import msgspec
 import pytest
 
+from agent.domain.entries import decode_entry
 from agent.infrastructure.process import process_start
+from tests.agent.support.fakes import Line
 from tests.agent.support.judge import judge
-from tests.agent.support.worker_process import PATIENCE, Place, a_place, command, until, worker
+from tests.agent.support.worker_process import (
+    PATIENCE,
+    Place,
+    WorkerProcess,
+    a_place,
+    command,
+    until,
+    worker,
+)
 
 
 @pytest.fixture
@@ -192,6 +202,28 @@ async def test_rubbish_on_stdin_is_ignored_and_counted(tmp_path: Path) -> None:
         assert it.stderr.count(b"stdin_line_ignored") == 6
 
 
+async def test_a_disk_that_fills_up_ends_the_run_and_not_the_worker(tmp_path: Path) -> None:
+    place = a_place(tmp_path, PYTHONDONTWRITEBYTECODE="1")
+    async with worker(place, largest_file=8) as it:
+        ends = [await _asked(it, f"m{number}") for number in range(12)]
+        failed = [end for end in ends if end["type"] == "RUN_ERROR"]
+        assert 0 < len(failed) < len(ends)
+        assert {str(end["code"]) for end in failed} == {"history"}
+        assert "could not be written" in str(failed[0]["message"])
+        await it.send(type="command", id="k", name="ping")
+        await it.wait_for(lambda line: line["type"] == "command_result")
+        shown = [m["id"] for m in await it.snapshot()]
+    for line in place.history().read_bytes().splitlines():
+        decode_entry(line)
+    async with worker(place) as it:
+        again = [m["id"] for m in await it.snapshot()]
+        # What found no room was seen and is not there; the rest is, in its order.
+        assert again == [each for each in shown if each in again]
+        assert again[:4] == shown[:4]
+        await it.ask("help", "later")
+        assert (await it.wait_end())["outcome"] == {"type": "success"}
+
+
 async def test_a_second_worker_on_a_conversation_is_refused_with_one_line(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     async with worker(place) as it:
@@ -279,6 +311,11 @@ def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path, arguments: tuple[
     wrong = one_shot(a_place(tmp_path), *arguments)
     assert wrong.returncode == 2
     assert "Traceback" not in wrong.stderr
+
+
+async def _asked(it: WorkerProcess, message_id: str) -> Line:
+    await it.ask("help", message_id)
+    return await it.wait_for(lambda line: line["type"] in ("RUN_FINISHED", "RUN_ERROR"))
 
 
 async def _pid_in(path: Path) -> int:

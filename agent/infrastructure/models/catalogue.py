@@ -71,7 +71,7 @@ def _demo(name: str, model: str, new_id: Callable[[], str], log: Log) -> Pydanti
         name=NAME,
         explain=Explain(name, "demo", None, ()),
         log=log,
-        says_when_done=False,
+        is_scripted=True,
     )
 
 

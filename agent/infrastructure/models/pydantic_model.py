@@ -29,6 +29,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
 from agent.domain.ports import (
     ArgumentsPiece,
@@ -61,8 +62,8 @@ class PydanticModel:
     name: str
     explain: Explain
     log: Log
-    says_when_done: bool = True
-    """The provider's streams end with a reason; one that does not was cut."""
+    is_scripted: bool = False
+    """No provider: it uses no tokens, and its streams end without a reason."""
     silence: float = SILENCE
     retry_budget: float = RETRY_BUDGET
 
@@ -154,10 +155,12 @@ class _Pieces:
             raise explain.failure(exc) from exc
 
     def _done(self) -> ResponseDone:
-        if self._model.says_when_done and self._stream.finish_reason is None:
+        scripted = self._model.is_scripted
+        if self._stream.finish_reason is None and not scripted:
             raise self._model.explain.cut()
         response = self._stream.get()
-        usage = response.usage
+        # The library guesses tokens for a function; a script uses none, and that is what is told.
+        usage = RequestUsage() if scripted else response.usage
         return ResponseDone(
             provider=self._model.provider,
             model=self._model.name,

@@ -44,12 +44,16 @@ class FakeHistory:
         self.lines: list[bytes] = []
         self.synced = 0
         self.is_full = False
+        self.refused: set[str] = set()
+        """Kinds of entries that find no room."""
 
     async def append(self, entries: Sequence[Entry], *, sync: bool) -> None:
         await anyio.lowlevel.checkpoint()
-        if self.is_full:
+        lines = [encode_entry(entry) for entry in entries]
+        kinds = {str(msgspec.json.decode(line)["kind"]) for line in lines}
+        if self.is_full or kinds & self.refused:
             raise HistoryFailed("The conversation's history could not be written (no space left).")
-        self.lines += [encode_entry(entry) for entry in entries]
+        self.lines += lines
         if sync:
             self.synced = len(self.lines)
 

@@ -124,11 +124,14 @@ def command(*arguments: str) -> list[str]:
 
 @asynccontextmanager
 async def worker(
-    place: Place, *arguments: str, conversation_id: str = "c", ready: bool = True
+    place: Place, *arguments: str, conversation_id: str = "c", largest_file: int | None = None
 ) -> AsyncGenerator[WorkerProcess]:
-    """A worker that serves; with ``ready`` its first line has been read."""
+    """A worker that serves, its first line read. ``largest_file`` (KiB) plays a full disk."""
+    argv = command("--serve", "--require-approval", "--session-id", conversation_id, *arguments)
+    if largest_file is not None:
+        argv = ["bash", "-c", f'ulimit -f {largest_file}; exec "$@"', "bash", *argv]
     process = await anyio.open_process(
-        command("--serve", "--require-approval", "--session-id", conversation_id, *arguments),
+        argv,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -140,8 +143,7 @@ async def worker(
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_drain, process, it.stderr)
-            if ready:
-                await it.next_line()
+            await it.next_line()
             yield it
             tasks.cancel_scope.cancel()
     finally:
