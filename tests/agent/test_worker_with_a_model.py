@@ -69,4 +69,4 @@ async def test_a_worker_takes_a_real_models_path_from_call_to_answer_to_error(
         assert b"Traceback" not in everything
         sent = server.requests[3]["messages"]
         assert '"success":true' in sent[-1]["content"]
-    judge(it.lines, tmp_path)
+    judge(it.lines)
