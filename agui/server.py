@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager
 import anyio
 import structlog
 import uvicorn
-from starlette.applications import Starlette
-from starlette.routing import Route, WebSocketRoute
 
 from agui.guard import Guard
+from agui.http_app import HttpApp
+from agui.routes import Routes
 from agui.settings import BindingSettings
 from agui.status import StatusRoute
 from agui.uvicorn_protocol import BindingWebSocket
@@ -99,9 +99,8 @@ class Binding:
             pid=os.getpid(),
             started=time.monotonic(),
         )
-        app = Starlette(routes=[Route("/status", status.__call__), WebSocketRoute("/ws", endpoint)])
         return uvicorn.Config(
-            Guard(app, port),
+            Guard(Routes(endpoint, HttpApp(status)), port),
             http="h11",
             ws=BindingWebSocket,
             ws_max_size=self._settings.max_frame_bytes,

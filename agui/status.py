@@ -2,14 +2,17 @@
 
 import time
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import anyio
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from agui.hello import PROTOCOL_VERSION
 from agui.security import bearer_token, same_token
 from sessions.domain.ports import Threads, ThreadView
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,10 @@ class StatusRoute:
     started: float
     """On the clock of `time.monotonic`."""
 
-    async def __call__(self, request: Request) -> Response:
+    async def respond(self, request: "Request") -> "Response":
+        """Answer one request, if it brings the token."""
+        from starlette.responses import JSONResponse  # see agui.http_app
+
         if not same_token(bearer_token(request.scope["headers"]), self.token):
             return JSONResponse(
                 {"error": "Send the binding's token as 'Authorization: Bearer <token>'."},
