@@ -7,9 +7,10 @@ start time inside are for the message to the one who comes second.
 import fcntl
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from agent.domain.ports import HistoryFailed
 from agent.infrastructure.process import process_start
 
 
@@ -19,18 +20,29 @@ class ConversationInUse(Exception):
 
 @contextmanager
 def lease(path: Path) -> Generator[None]:
-    """Hold the conversation while the block runs. Raises ConversationInUse."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = _locked(path)
+    """Hold the conversation while the block runs. Raises ConversationInUse, HistoryFailed."""
     try:
-        start = process_start(os.getpid()) or ""
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()} {start}\n".encode(), 0)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = _locked(path)
+    except OSError as exc:
+        raise HistoryFailed(
+            f"The folder of the conversations can't be used ({exc.strerror}): {path.parent}."
+        ) from exc
+    try:
+        _sign(fd)
         yield
     finally:
         # Removed while still locked: whoever opened it meanwhile sees that it is gone, and retries.
         path.unlink(missing_ok=True)
         os.close(fd)
+
+
+def _sign(fd: int) -> None:
+    """Leave our name for who comes second. On a full disk the lock holds without it."""
+    signature = f"{os.getpid()} {process_start(os.getpid()) or ''}\n".encode()
+    with suppress(OSError):
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, signature, 0)
 
 
 def _locked(path: Path) -> int:

@@ -234,7 +234,9 @@ async def test_a_second_worker_on_a_conversation_is_refused_with_one_line(tmp_pa
     async with worker(place) as it:
         second = one_shot(place, "--serve", "--session-id", "c")
         assert second.returncode == 1
-        assert second.stdout == ""
+        told = msgspec.json.decode(second.stdout)
+        assert (told["type"], "runId" in told) == ("RUN_ERROR", False)
+        assert f"pid {it.process.pid}" in told["message"]
         assert f"pid {it.process.pid}" in second.stderr
         assert len(second.stderr.splitlines()) == 1
 
@@ -268,6 +270,15 @@ def test_a_project_reached_by_a_link_is_a_project_of_its_own(tmp_path: Path) -> 
     assert [each.parts[-3][:5] for each in place.home.glob("projects/*/conversations/*")] == [
         "link-"
     ]
+
+
+def test_a_home_that_can_not_be_written_is_one_clear_line(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    place.home.write_text("a file, where a folder is wanted")
+    failed = one_shot(place, "help")
+    assert failed.returncode == 1
+    assert str(place.home) in failed.stderr
+    assert len(failed.stderr.splitlines()) == 1
 
 
 def test_one_task_prints_its_answer(tmp_path: Path) -> None:

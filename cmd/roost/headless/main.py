@@ -7,7 +7,6 @@ entered here.
 
 import os
 import signal
-import sys
 import traceback
 import uuid
 from collections.abc import Generator
@@ -18,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from agent.domain.entries import Entry
+from agent.domain.events import RunError
 from agent.domain.ports import HistoryFailed
 from agent.equipment import Equipment, StartFailed
 from agent.infrastructure.attachments import AttachmentFolder
@@ -26,11 +26,13 @@ from agent.infrastructure.lease import ConversationInUse, lease
 from agent.infrastructure.stdio import StdinLines, StdoutLines
 from agent.opening import open_conversation
 from agent.recorder import Recorder
+from agent.say import encode_line
 from agent.session import Prepare, Session
 from roost.exit_codes import ExitCode
 from roost.headless.deferred_log import DeferredLog
 from roost.headless.options import Options, new_id, now
 from roost.headless.preparation import Preparation
+from roost.headless.stderr import tell
 from roost.home import RoostHome
 from roost.version import VERSION
 
@@ -82,7 +84,10 @@ async def _main(options: Options, log: DeferredLog) -> ExitCode:
 
             return await run_one(options, recorder, prepared, attachments, log)
     except (ConversationInUse, HistoryFailed) as exc:
-        print(f"roost headless: {exc}", file=sys.stderr)  # noqa: T201
+        if options.serve:
+            # Whoever waits for this thread is told why; there will be no ready line.
+            StdoutLines(1).write(encode_line(RunError(message=str(exc), code="history")))
+        tell(str(exc))
         return ExitCode.FAILED
 
 
@@ -113,7 +118,7 @@ async def _serve(
         try:
             await session.serve(StdinLines(0, log))
         except StartFailed as exc:
-            print(f"roost headless: {exc}", file=sys.stderr)  # noqa: T201
+            tell(str(exc))
             code = ExitCode.USAGE
         with anyio.move_on_after(_LAST_LINES):
             await lines.flush()

@@ -22,6 +22,7 @@ from agent.session import Prepare, Session
 from roost.exit_codes import ExitCode
 from roost.headless.deferred_log import DeferredLog
 from roost.headless.options import Options, new_id
+from roost.headless.stderr import tell, write
 
 _LAST_LINES = 5.0
 _OUTCOMES = {
@@ -53,7 +54,7 @@ class TextLines:
             self._print("\n")
             self._is_mid_line = False
         elif event.type == "RUN_ERROR":
-            _tell(event.message or "the run failed")
+            tell(event.message or "the run failed")
 
     async def wait_writable(self) -> None:
         """A terminal or file takes what it is given."""
@@ -97,7 +98,7 @@ async def run_one(
 async def _run(options: Options, session: Session) -> ExitCode:
     waiting = session.conversation.interrupts()
     if options.decision is not None and not waiting:
-        _tell("nothing waits for a decision in this conversation")
+        tell("nothing waits for a decision in this conversation")
         return ExitCode.FAILED
     if waiting and options.decision is None:
         _tell_what_waits(session)
@@ -110,7 +111,7 @@ async def _run(options: Options, session: Session) -> ExitCode:
         await session.accept(RunInput(None, messages, answers, is_empty=False))
         await session.run_alone()
     except HistoryFailed as exc:
-        _tell(str(exc))
+        tell(str(exc))
         return ExitCode.FAILED
     except StartFailed:
         return ExitCode.USAGE  # the line that says why has been written
@@ -122,17 +123,11 @@ async def _run(options: Options, session: Session) -> ExitCode:
 
 def _tell_what_waits(session: Session) -> None:
     conversation = session.conversation
-    _tell("stopped, because this needs a decision first; none of it has been run:")
+    tell("stopped, because this needs a decision first; none of it has been run:")
     for interrupt in conversation.interrupts():
-        print(f"  {interrupt.message}", file=sys.stderr)  # noqa: T201
+        write(f"  {interrupt.message}")
     go_on = f"roost headless --session-id {conversation.conversation_id}"
-    print(  # noqa: T201
-        f"Go on with one of:\n  {go_on} --approve\n  {go_on} --decline", file=sys.stderr
-    )
-
-
-def _tell(text: str) -> None:
-    print(f"roost headless: {text}", file=sys.stderr)  # noqa: T201
+    write(f"Go on with one of:\n  {go_on} --approve\n  {go_on} --decline")
 
 
 async def _interrupt_on_signal(session: Session) -> None:
