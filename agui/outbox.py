@@ -31,13 +31,13 @@ class Outbox:
         One event larger than the limit passes when nothing else waits: nobody is to blame for it.
         """
         size = len(frame)
-        too_much = self._live_frames >= self.max_frames or self._live_bytes + size > self.max_bytes
-        if too_much and self._frames:
+        count, total = self._live_frames, self._live_bytes + size
+        if (count >= self.max_frames or total > self.max_bytes) and self._frames:
             return False
         self._frames.append(frame)
         self._bytes += size
-        self._live_frames += 1
-        self._live_bytes += size
+        self._live_frames = count + 1
+        self._live_bytes = total
         return True
 
     def take(self) -> list[bytes]:

@@ -5,6 +5,7 @@ decisions, so a hang-up only marks the client and cuts its connection; the task 
 connection tells the registry when it notices.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -26,16 +27,20 @@ class WebSocketClient:
     """Everything that is done for the connection; cancelled by a hang-up."""
     hung_up: str | None = None
     """Why we cut it, in words for the log."""
-    _ending: bool = False
+    _takes_no_more: bool = False
     _idle: bool = False
     """`write_out` waits for news: only then is waking it worth the price."""
+    _encode: Callable[[bytes], bytes] = field(init=False)
     _news: anyio.Event = field(default_factory=anyio.Event)
     _taken: anyio.Event = field(default_factory=anyio.Event)
 
+    def __post_init__(self) -> None:
+        self._encode = self.wire.encode
+
     def deliver(self, frame: bytes, cursor: Cursor | None) -> None:
-        if self.hung_up is not None or self._ending:
+        if self._takes_no_more:
             return
-        encoded = self.wire.encode(frame)
+        encoded = self._encode(frame)
         if cursor is None:
             self.outbox.put_answer(encoded)
         elif not self.outbox.put_live(encoded) and not self._made_room(encoded):
@@ -48,18 +53,19 @@ class WebSocketClient:
         """Cut the connection. Does nothing the second time."""
         if self.hung_up is None:
             self.hung_up = reason
+            self._takes_no_more = True
             self.outbox.take()
             self.wire.abort()
             self.scope.cancel()
 
     def end(self) -> None:
         """Take no more frames, and let `write_out` return once those it has are written."""
-        self._ending = True
+        self._takes_no_more = True
         self._wake()
 
     async def write_out(self) -> None:
         """Write what is delivered, everything that waits at once, until `end` or a hang-up."""
-        while not (self._ending and not self.outbox):
+        while self.outbox or not self._takes_no_more:
             if not self.outbox:
                 self._news = anyio.Event()
                 self._idle = True
