@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 import anyio
 import msgspec
 
+from agent.commands import CommandFailed, Commands
 from agent.domain.conversation import Answer, Conversation
 from agent.domain.entries import Accepted
 from agent.domain.events import Event, MessagesSnapshot, RunError
@@ -34,17 +35,6 @@ CALL_GRACE = 20.0
 _LOGGED_BAD_LINES = 20
 
 Prepare = Callable[[], Awaitable[Equipment]]
-
-
-class CommandFailed(Exception):
-    """A command's answer is a failure with this code."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-Command = Callable[[Mapping[str, object]], Awaitable[object]]
 
 
 class Session:
@@ -76,11 +66,9 @@ class Session:
         self._equipment: Equipment | StartFailed | None = None
         self._prepared = anyio.Event()
         self.last_end: End | None = None
-        self.commands: dict[str, Command] = {
-            "ping": self._ping,
-            "get_state": self._get_state,
-            "prompt": self._prompt,
-        }
+        self.commands = Commands(
+            {"ping": self._ping, "get_state": self._get_state, "prompt": self._prompt}
+        )
 
     # -- the life of a session -------------------------------------------------------------
 
@@ -162,7 +150,7 @@ class Session:
             case "new_session" | "resume_conversation":
                 self._tell(MessagesSnapshot(messages=self.conversation.transcript.visible()))
             case "command":
-                await self._take_command(frame)
+                self._write(await self.commands.answer(frame))
             case _:
                 self._log("debug", "frame_ignored", frame_type=kind[:80])
 
@@ -269,25 +257,6 @@ class Session:
             raise self._equipment
 
     # -- commands --------------------------------------------------------------------------
-
-    async def _take_command(self, frame: Mapping[str, object]) -> None:
-        """Exactly one result for each command, whatever is wrong with it."""
-        result: dict[str, object] = {"type": "command_result", "id": frame.get("id")}
-        name, args = frame.get("name"), json_object(frame.get("args", {}))
-        try:
-            command = self.commands.get(name) if isinstance(name, str) else None
-            if command is None:
-                shown = name if isinstance(name, str) else "(no name)"
-                raise CommandFailed("unknown_command", f"There is no command {shown[:80]!r}.")
-            if args is None:
-                raise CommandFailed("bad_arguments", "args must be an object.")
-            result |= {"success": True, "data": await command(args)}
-        except CommandFailed as exc:
-            result |= {"success": False, "code": exc.code, "error": str(exc)}
-        except (BadInput, HistoryFailed) as exc:
-            code = "bad_arguments" if isinstance(exc, BadInput) else "history"
-            result |= {"success": False, "code": code, "error": str(exc)}
-        self._write(result)
 
     async def _ping(self, _args: Mapping[str, object]) -> object:
         return {"pong": True}
