@@ -68,9 +68,12 @@ async def test_a_client_that_takes_nothing_for_the_write_deadline_is_cut_off() -
 
 
 async def test_a_client_that_does_not_answer_pings_is_cut_off() -> None:
+    """A close frame would wait behind what it does not read, and it would stay for ever."""
     async with binding(ping_interval=0.1) as scene, scene.client() as stuck:
         client = await scene.known(stuck)
         stop_reading(stuck)
+        for _ in range(16):
+            client.deliver(HALF_MIB, None)
         await scene.threads.wait_for(lambda: scene.threads.detached == [client])
 
 
