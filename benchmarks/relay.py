@@ -36,6 +36,7 @@ def run_clients(port: int, token: str, clients: int, message: str) -> dict[str, 
         capture_output=True,
         text=True,
         check=True,
+        timeout=120,
     )
     return dict(json.loads(done.stdout))
 

@@ -37,6 +37,8 @@ def connect(port: int, token: str) -> socket.socket:
         "Upgrade: websocket\r\nConnection: Upgrade\r\n"
         f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
     )
+    while b"\r\n\r\n" not in made.recv(65536):
+        pass
     hello: dict[str, Any] = {"type": "browser_hello", "client": "desktop", "protocol_version": 2}
     made.sendall(masked(json.dumps({**hello, "token": token}).encode()))
     seen = b""
@@ -64,8 +66,7 @@ def main() -> None:
     first = last = 0.0
     while left:
         for key, _ in selector.select(60):
-            made = key.fileobj
-            assert isinstance(made, socket.socket)
+            made = next(s for s in left if s is key.fileobj)
             data = made.recv(1 << 18)
             last = time.monotonic()
             first = first or last

@@ -35,7 +35,10 @@ def paced(lines: int, per_second: int) -> None:
 
 def run(text: str) -> None:
     name, *numbers = text.split()
-    {"flood": flood, "paced": paced}[name](*map(int, numbers))
+    if name == "flood":
+        flood(int(numbers[0]))
+    else:
+        paced(int(numbers[0]), int(numbers[1]))
 
 
 def main() -> None:

@@ -377,9 +377,11 @@ class Thread:
         if run is not None:
             line = line if peeked.runId else frames.with_run_id(line, run.run_id)
         else:
-            # Outside a run it is for everyone who follows or waits, once each.
-            for client in self._waiting.answer_all_but_commands():
-                self._go_live(client)
+            if not (self._is_ready and self.settings.announces_ready):
+                # It could not begin: this answers everyone who waits. A worker that is ready
+                # still answers each open itself, whatever this is about.
+                for client in self._waiting.answer_all_but_commands():
+                    self._go_live(client)
             if self.settings.durable_interrupts:
                 self._interrupts.reopen()
             else:

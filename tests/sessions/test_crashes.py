@@ -14,6 +14,7 @@ from tests.support.scenes import (
     a_registry,
     line,
     message,
+    run_asked,
     run_finished,
     run_started,
     snapshot,
@@ -89,17 +90,41 @@ async def test_a_failed_launch_answers_every_waiter_with_the_reason() -> None:
             assert "runId" not in error
 
 
-async def test_a_workers_own_bare_error_reaches_waiters_and_followers_once() -> None:
+async def test_a_worker_that_can_not_begin_answers_waiters_and_followers_once() -> None:
     async with a_followed_thread() as (scene, desktop):
+        await scene.worker_dies()
         phone = FakeClient("phone")
         scene.opens(phone)
         scene.opens(desktop)
+        scene.sends(phone, message())
         await wait_all_tasks_blocked()
         error = line("RUN_ERROR", message="no models")
         await scene.worker_says(error)
         assert desktop.frames == phone.frames == [error]
         await scene.worker_dies()
         assert desktop.frames == phone.frames == [error]
+
+
+async def test_a_foreign_workers_bare_error_answers_who_waits() -> None:
+    async with a_registry(announces_ready=False) as scene:
+        phone = FakeClient("phone")
+        scene.opens(phone)
+        await wait_all_tasks_blocked()
+        await scene.worker_says(line("RUN_ERROR", message="x"), snapshot())
+        assert phone.types == ["RUN_ERROR", "MESSAGES_SNAPSHOT"]
+
+
+async def test_a_ready_workers_bare_error_answers_nobodys_open() -> None:
+    """One client's bad input must not cost another the question that waits."""
+    async with a_followed_thread() as (scene, desktop):
+        await scene.worker_says(run_started(), run_asked("t1"))
+        desktop.take()
+        phone = FakeClient("phone")
+        scene.opens(phone)
+        error = line("RUN_ERROR", message="bad input")
+        await scene.worker_says(error, snapshot("all"))
+        assert desktop.frames == [error]
+        assert phone.frames == [snapshot("all"), run_asked("t1")]
 
 
 async def test_a_foreign_error_that_ends_a_run_is_given_the_runs_id() -> None:
