@@ -43,7 +43,9 @@ class PortTaken(Exception):
 
 def listen(port: int) -> socket.socket:
     """Open the loopback port; 0 picks a free one. Raises PortTaken."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # The protocol is named because asyncio looks at it: without it, accepted connections keep
+    # Nagle's algorithm, and small events wait for the client's delayed acknowledgement.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)

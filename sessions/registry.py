@@ -201,6 +201,8 @@ class Registry:
         """One task, one worker: launch it, pump its lines, tell the thread when it is gone."""
         key = thread.key
         generation = Generation(uuid.uuid4().hex)
+        # This task began as a copy of its first client's; it is the thread's, not that client's.
+        structlog.contextvars.clear_contextvars()
         with structlog.contextvars.bound_contextvars(
             project_dir=key.project_dir,
             conversation_id=key.conversation_id,

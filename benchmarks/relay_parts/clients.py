@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.relay_parts.worker import LINE_BYTES
 
-STAMP = re.compile(rb'"t":(\d{19})')
+STAMP = re.compile(rb'"t":"(\d{19})"')
 # A text frame of 200 bytes has a header of four.
 FRAME_BYTES = LINE_BYTES + 4
 

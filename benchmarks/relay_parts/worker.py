@@ -11,7 +11,7 @@ LINE_BYTES = 200
 
 
 def line_at(stamp: int) -> bytes:
-    head = b'{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","t":%019d,"delta":"' % stamp
+    head = b'{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","t":"%019d","delta":"' % stamp
     return head + b"x" * (LINE_BYTES - len(head) - 2) + b'"}'
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from socket import IPPROTO_TCP, TCP_NODELAY
 
 import anyio
 import pytest
@@ -11,6 +12,7 @@ from websockets.asyncio.client import ClientConnection
 from agui.hello import Hello
 from agui.outbox import Outbox
 from agui.websocket_client import WebSocketClient
+from agui.wire import TransportWire
 from sessions.domain.ports import Client
 from tests.agui.fakes import FakeThreads, live
 from tests.agui.scenes import binding, said
@@ -43,6 +45,16 @@ async def test_a_client_that_does_not_read_is_cut_off_and_nobody_else_notices() 
         assert got == 3 * 64 + 16
         await scene.threads.wait_for(lambda: slow in scene.threads.detached)
         assert scene.threads.detached == [slow]
+
+
+async def test_a_small_event_does_not_wait_for_the_acknowledgement_of_the_one_before() -> None:
+    """With Nagle's algorithm on, words that come one by one reach a client in lumps."""
+    async with binding() as scene, scene.client() as socket:
+        client = await scene.known(socket)
+        assert isinstance(client, WebSocketClient)
+        assert isinstance(client.wire, TransportWire)
+        accepted = client.wire.connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(IPPROTO_TCP, TCP_NODELAY)
 
 
 async def test_the_log_says_why_it_was_cut_off() -> None:
