@@ -223,7 +223,7 @@ async def _asked(client: TourClient, mark: int) -> dict[str, Any]:
 
 
 def _is_success(event: Event) -> bool:
-    return event.get("outcome", {"type": "success"})["type"] == "success"
+    return bool(event.get("outcome", {"type": "success"})["type"] == "success")
 
 
 def _run(client: TourClient, mark: int) -> list[str]:
