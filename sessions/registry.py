@@ -6,22 +6,34 @@ is entered. Each worker is owned by one task: it launches it, pumps its lines, a
 when it is gone.
 """
 
+import hmac
+import secrets
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from sessions.domain import frames
+from sessions.domain import frames, lines, rights
+from sessions.domain.done import AgentsDone
 from sessions.domain.frames import BadFrame
 from sessions.domain.keys import BadKey, Cursor, Generation, ThreadKey, ThreadOptions
-from sessions.domain.ports import Client, LaunchFailed, LaunchWorker, ThreadView, Worker
+from sessions.domain.ports import (
+    BrowserRelay,
+    Client,
+    LaunchFailed,
+    LaunchWorker,
+    SessionsError,
+    ThreadView,
+    Watcher,
+    Worker,
+)
 from sessions.domain.ring import Attachment
 from sessions.domain.settings import RegistrySettings
-from sessions.domain.thread import Phase, Thread
+from sessions.domain.thread import Orders, Phase, Thread
 from sessions.domain.waiting import Held
 
 log = structlog.stdlib.get_logger()
@@ -33,17 +45,34 @@ _CLOSING = "the daemon is shutting down; nothing was started. Connect again when
 _FORWARDED = frozenset({"run_agent_input", "interrupt", "user_question_response", "command"})
 
 
+class RequestFailed(SessionsError):
+    """A request of the daemon itself got no reply. The message says why."""
+
+
 class Registry:
     """Implements `Threads`. Everything it knows is in memory; the truth is in the conversations."""
 
-    def __init__(self, launch: LaunchWorker, settings: RegistrySettings) -> None:
+    def __init__(
+        self, launch: LaunchWorker, settings: RegistrySettings, relay: BrowserRelay | None = None
+    ) -> None:
         self._launch = launch
         self._settings = settings
+        self._relay = relay
+        self._orders = Orders(
+            launch=self._order_launch,
+            browser=None if relay is None else self._order_browser,
+            changed=self._changed,
+        )
         self._threads: dict[ThreadKey, Thread] = {}
         self._following: dict[Client, Thread] = {}
         self._workers: TaskGroup | None = None
         self._is_closing = False
         self._deadline_moved = anyio.Event()
+        self._worker_ended = anyio.Event()
+        self._tokens: dict[str, ThreadKey] = {}
+        self._watchers: list[Watcher] = []
+        self._done = AgentsDone()
+        self._browsing: Counter[Generation] = Counter()
         self.ignored: Counter[str] = Counter()
         """Client frames that were ignored: undecodable ones, and unknown types."""
 
@@ -90,12 +119,18 @@ class Registry:
                 self._open(client, frame, is_new=kind == "new_session")
             elif kind in _FORWARDED:
                 self._forward(client, kind, frame)
+            elif kind in frames.PANEL:
+                self._ask(client, kind, frame)
+            elif kind == "approval_response":
+                self._decide(client, frame)
             elif kind == "stop_thread":
-                self._stop_thread(frame)
+                self._stop_thread(client, frame)
             else:
                 self.ignored["undecodable" if kind is None else "unknown_type"] += 1
         except (BadFrame, BadKey) as exc:
             client.deliver(frames.bare_error(f"{kind}: {exc}", "bad_frame"), None)
+        except rights.NotAllowed as exc:
+            client.deliver(frames.bare_error(f"{kind}: {exc}", "not_allowed"), None)
 
     def detach(self, client: Client) -> None:
         """Forget the client, at once. A run goes on without it."""
@@ -118,6 +153,84 @@ class Registry:
         """Every thread the registry knows now."""
         return [thread.view() for thread in self._threads.values()]
 
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Tell the watcher of every change of a view. Returns what ends that; safe to repeat."""
+        self._watchers.append(watcher)
+
+        def end() -> None:
+            if watcher in self._watchers:
+                self._watchers.remove(watcher)
+
+        return end
+
+    def worker_with(self, token: str) -> ThreadKey | None:
+        """The thread whose present worker was given this token. Looks at every token there is."""
+        found = None
+        for known, key in self._tokens.items():
+            if hmac.compare_digest(known.encode(), token.encode("utf-8", "surrogatepass")):
+                found = key
+        return found
+
+    # Hooks for whoever moves sessions between daemons, and for a daemon that ends by itself
+
+    async def quiesce(self, key: ThreadKey) -> None:
+        """End the run and the worker of a thread and keep its clients; returns when it is gone.
+
+        The next run input launches a worker again. Raises TimeoutError when the worker outlives
+        its grace by far.
+        """
+        thread = self._threads.get(key)
+        if thread is None:
+            return
+        with anyio.fail_after(self._settings.stop_grace + _STOP_MARGIN):
+            thread.stop(anyio.current_time(), reason="was moved")
+            while thread.phase is not Phase.ABSENT:
+                await self._worker_ended.wait()
+
+    def deliver(self, key: ThreadKey, frame: bytes) -> None:
+        """Deliver one frame to everyone who follows a thread."""
+        thread = self._threads.get(key)
+        if thread is not None:
+            thread.tell(frame)
+
+    async def request(self, project_dir: str, frame: bytes) -> bytes:
+        """Put one panel request to a worker of that project. Raises RequestFailed."""
+        asking = _Asking()
+        kind = frames.kind(frame)
+        if kind not in frames.PANEL:
+            raise RequestFailed(f"{kind} is no panel request")
+        try:
+            self._ask(asking, kind, frame, project_dir=project_dir)
+            await asking.answered.wait()
+        except (BadFrame, BadKey) as exc:
+            raise RequestFailed(str(exc)) from exc
+        finally:
+            self.detach(asking)
+        reply = asking.replies[0]
+        if frames.kind(reply) == "RUN_ERROR":
+            raise RequestFailed(reply.decode())
+        return reply
+
+    def teleported_here(self, key: ThreadKey) -> None:
+        """A session has arrived from another daemon."""
+        self._done.teleported_here(key)
+
+    def teleported_away(self, key: ThreadKey) -> None:
+        """A session has left for another daemon."""
+        self._done.teleported_away(key)
+
+    def all_teleported_away(self) -> bool:
+        """Every session that came here has left; false when none ever came."""
+        return self._done.all_teleported_away
+
+    def agents_done(self) -> bool:
+        """Of every thread that ever ran here the last run has ended, and waits for nobody."""
+        return self._done.agents_done
+
+    def idle(self) -> bool:
+        """Nobody follows, no run is open, nobody waits, and no background job runs."""
+        return not any(thread.is_needed for thread in self._threads.values())
+
     # Decisions
 
     def _open(self, client: Client, frame: bytes, *, is_new: bool) -> None:
@@ -125,10 +238,13 @@ class Registry:
         conversation_id = str(uuid.uuid4()) if is_new else opened.id
         key = ThreadKey.parse(opened.project_dir, conversation_id)
         options = opened.options()
+        if client.inside is not None:
+            recorded = {k: t.options for k, t in self._threads.items()}
+            rights.check_thread(client.inside, key, options, recorded)
         if self._is_closing:
             client.deliver(frames.bare_error(_CLOSING, "shutting_down"), None)
             return
-        if self._is_too_long(client, frame):
+        if self._is_too_long(Held(client=client, frame=frame, relaunches=True)):
             return
         self._follow(client, key, options).open(client, frame, anyio.current_time())
         self._deadline_moved.set()
@@ -138,7 +254,7 @@ class Registry:
         now = anyio.current_time()
         thread = self._threads.get(key)
         if thread is None:
-            thread = Thread(key, options, self._settings, self._order_launch, now)
+            thread = Thread(key, options, self._settings, self._orders, now)
             self._threads[key] = thread
         before = self._following.get(client)
         if before is not None and before is not thread:
@@ -152,41 +268,141 @@ class Registry:
         if kind == "run_agent_input":
             held.answered = frames.decode(frames.run_input_frame, frame).answered
         elif kind == "command":
-            held.command_id = frames.decode(frames.command_frame, frame).id
+            held.replies = (f"command_result:{frames.decode(frames.command_frame, frame).id}",)
+        if client.inside is not None:
+            rights.check_frame(kind, held.answered)
         thread = self._following.get(client)
         if thread is None:
             self._refuse(held, "you follow no thread: open a thread first", "no_thread")
-        elif self._is_closing:
-            self._refuse(held, _CLOSING, "shutting_down")
-        elif not self._is_too_long(client, frame, held.command_id):
+        elif self._admits(held):
             thread.forward(held, anyio.current_time())
             self._deadline_moved.set()
 
-    def _refuse(self, held: Held, text: str, code: str) -> None:
-        if held.command_id is not None:
-            answer = frames.command_failed(held.command_id, "no_worker", text)
+    def _ask(self, client: Client, kind: str, frame: bytes, project_dir: str | None = None) -> None:
+        """A panel request, for the client's own thread or for any worker of the project."""
+        asked = frames.decode(frames.panel_frame, frame)
+        held = Held(client=client, frame=frame, relaunches=True, replies=frames.PANEL[kind])
+        if kind == "tool_request":
+            request = frames.decode(frames.tool_request_frame, frame)
+            held.replies = (f"tool_result:{request.id}",)
+        if client.inside is not None:
+            rights.check_frame(kind, frozenset())
+        project_dir = project_dir or asked.project_dir
+        own = self._following.get(client)
+        if project_dir is None:
+            if own is None:
+                text = "name a project_dir, or open a thread first"
+                self._refuse(held, text, "no_thread")
+                return
+            thread = own
         else:
-            answer = frames.bare_error(text, code)
-        held.client.deliver(answer, None)
+            thread = self._serving(own, ThreadKey.parse(project_dir, str(uuid.uuid4())))
+        if self._admits(held):
+            self._threads.setdefault(thread.key, thread)
+            thread.forward(held, anyio.current_time())
+            self._deadline_moved.set()
 
-    def _is_too_long(self, client: Client, frame: bytes, command_id: str | None = None) -> bool:
-        limit = self._settings.max_line_bytes
-        if len(frame) <= limit:
+    def _serving(self, own: Thread | None, fresh: ThreadKey) -> Thread:
+        """Which thread answers for a project: one's own, one with a worker, or a fresh one."""
+        if own is not None and own.key.project_dir == fresh.project_dir:
+            return own
+        for phase in (Phase.RUNNING, Phase.LAUNCHING):
+            for thread in self._threads.values():
+                if thread.key.project_dir == fresh.project_dir and thread.phase is phase:
+                    return thread
+        return Thread(fresh, ThreadOptions(), self._settings, self._orders, anyio.current_time())
+
+    def _decide(self, client: Client, frame: bytes) -> None:
+        """The first decision about a tool request counts; others find nothing to decide."""
+        decision = frames.decode(frames.approval_frame, frame)
+        if client.inside is not None:
+            rights.check_frame("approval_response", frozenset())
+        now = anyio.current_time()
+        for thread in self._threads.values():
+            if thread.decide(
+                client, decision.tool_call_id, approved=decision.approved, frame=frame, now=now
+            ):
+                return
+
+    def _admits(self, held: Held) -> bool:
+        if self._is_closing:
+            self._refuse(held, _CLOSING, "shutting_down")
             return False
-        text = f"this is {len(frame):,} bytes; a worker takes at most {limit:,}. Nothing was sent"
-        held = Held(client=client, frame=frame, relaunches=False, command_id=command_id)
+        return not self._is_too_long(held)
+
+    def _refuse(self, held: Held, text: str, code: str) -> None:
+        """Answer a frame that goes nowhere, as its kind is answered."""
+        for key in held.replies:
+            kind, _, request = key.partition(":")
+            if kind == "command_result":
+                held.client.deliver(frames.command_failed(request, "no_worker", text), None)
+                return
+            if kind == "tool_result":
+                held.client.deliver(frames.tool_failed(request, text), None)
+        held.client.deliver(frames.bare_error(text, code), None)
+
+    def _is_too_long(self, held: Held) -> bool:
+        limit = self._settings.max_line_bytes
+        size = len(held.frame)
+        if size <= limit:
+            return False
+        text = f"this is {size:,} bytes; a worker takes at most {limit:,}. Nothing was sent"
         self._refuse(held, text, "line_too_long")
         return True
 
-    def _stop_thread(self, frame: bytes) -> None:
+    def _stop_thread(self, client: Client, frame: bytes) -> None:
         named = frames.decode(frames.stop_frame, frame)
-        thread = self._threads.get(ThreadKey.parse(named.project_dir, named.id))
+        key = ThreadKey.parse(named.project_dir, named.id)
+        thread = self._threads.get(key)
+        if client.inside is not None:
+            recorded = {k: t.options for k, t in self._threads.items()}
+            rights.check_thread(client.inside, key, ThreadOptions(), recorded)
         if thread is not None:
             thread.stop(anyio.current_time())
 
     def _forget_if_over(self, thread: Thread) -> None:
         if thread.is_forgettable and self._threads.get(thread.key) is thread:
             del self._threads[thread.key]
+            self._tell_watchers(thread.key, None)
+
+    def _changed(self, thread: Thread) -> None:
+        view = thread.view()
+        is_running, is_waiting = view.run_id is not None, bool(view.interrupts)
+        self._done.saw(thread.key, is_running=is_running, is_waiting=is_waiting)
+        self._tell_watchers(thread.key, view)
+
+    def _tell_watchers(self, key: ThreadKey, view: ThreadView | None) -> None:
+        for watcher in tuple(self._watchers):
+            watcher(key, view)
+
+    # Browser commands
+
+    def _order_browser(self, thread: Thread, line: bytes) -> None:
+        generation = thread.generation
+        try:
+            command_id = lines.id_of(line)
+        except lines.BadLine:
+            thread.dropped_lines += 1
+            return
+        if generation is None or self._workers is None or self._is_closing:
+            return
+        if self._browsing[generation] >= self._settings.max_browser_commands:
+            text = f"{self._browsing[generation]} browser commands of this worker wait already"
+            refused = frames.browser_failed(command_id, text)
+            thread.browser_answered(generation, refused, anyio.current_time())
+            return
+        self._browsing[generation] += 1
+        self._workers.start_soon(self._browse, thread, generation, line)
+
+    async def _browse(self, thread: Thread, generation: Generation, line: bytes) -> None:
+        assert self._relay is not None, "no relay, no order"
+        try:
+            result = await self._relay.forward(line)
+        finally:
+            self._browsing[generation] -= 1
+            if not self._browsing[generation]:
+                del self._browsing[generation]
+        thread.browser_answered(generation, result, anyio.current_time())
 
     # Workers
 
@@ -209,12 +425,14 @@ class Registry:
             generation=generation,
         ):
             reason = "was ended with the daemon"
+            token = secrets.token_hex(32)
+            self._tokens[token] = key
             try:
                 await anyio.sleep(delay)
                 if thread.is_stop_wanted:
                     reason = "was stopped before it began"
                 else:
-                    async with self._launch(key, thread.options) as worker:
+                    async with self._launch(key, thread.options, token) as worker:
                         reason = await self._pump(thread, worker, generation)
             except LaunchFailed as exc:
                 reason = str(exc)
@@ -229,8 +447,11 @@ class Registry:
                     thread.launch_failed(reason, now)
                 else:
                     thread.exited(generation, reason, now)
+                del self._tokens[token]
                 self._forget_if_over(thread)
                 self._deadline_moved.set()
+                ended, self._worker_ended = self._worker_ended, anyio.Event()
+                ended.set()
 
     async def _pump(self, thread: Thread, worker: Worker, generation: Generation) -> str:
         log.info("worker_launched", worker_pid=worker.pid)
@@ -261,3 +482,17 @@ class Registry:
             timeout = None if earliest is None else earliest - now
             with anyio.move_on_after(timeout):
                 await self._deadline_moved.wait()
+
+
+class _Asking:
+    """The daemon itself as a client: keeps what it is told, and says when something came."""
+
+    inside = None
+
+    def __init__(self) -> None:
+        self.replies: list[bytes] = []
+        self.answered = anyio.Event()
+
+    def deliver(self, frame: bytes, cursor: Cursor | None) -> None:
+        self.replies.append(frame)
+        self.answered.set()

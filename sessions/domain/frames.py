@@ -5,7 +5,7 @@ none of our business. Then the fields that its type decides by, where a wrong on
 mistake and gets one clear sentence.
 """
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -96,11 +96,42 @@ class CommandFrame(msgspec.Struct, frozen=True):
     name: str
 
 
+class PanelFrame(msgspec.Struct, frozen=True):
+    """A request that any worker of the project can answer."""
+
+    project_dir: str | None = None
+
+
+class ToolRequestFrame(msgspec.Struct, frozen=True):
+    id: str
+    tool_name: str
+    project_dir: str | None = None
+
+
+class ApprovalFrame(msgspec.Struct, frozen=True):
+    tool_call_id: str
+    approved: bool
+
+
+PANEL: Final = {
+    "list_conversations": ("conversations",),
+    "list_history": ("history",),
+    "list_skills": ("skills",),
+    "list_models": ("models",),
+    "select_model": ("models", "mode"),
+    "set_mode": ("mode",),
+    "tool_request": ("tool_result",),
+}
+"""The panel's requests, and the types of the lines that answer each, in order."""
+
 _kind = msgspec.json.Decoder(_Kind)
 open_frame = msgspec.json.Decoder(OpenFrame)
 stop_frame = msgspec.json.Decoder(StopFrame)
 run_input_frame = msgspec.json.Decoder(RunInputFrame)
 command_frame = msgspec.json.Decoder(CommandFrame)
+panel_frame = msgspec.json.Decoder(PanelFrame)
+tool_request_frame = msgspec.json.Decoder(ToolRequestFrame)
+approval_frame = msgspec.json.Decoder(ApprovalFrame)
 
 
 def kind(frame: bytes) -> str | None:
@@ -161,6 +192,31 @@ class _CommandFailed(msgspec.Struct):
 def command_failed(command_id: str, code: str, error: str) -> bytes:
     """The result of a command that no worker will answer."""
     return msgspec.json.encode(_CommandFailed("command_result", command_id, False, code, error))
+
+
+class _ToolFailed(msgspec.Struct):
+    type: str
+    id: str
+    success: bool
+    output: str
+    error: str
+
+
+def tool_failed(request_id: str, error: str) -> bytes:
+    """The result of a tool request that no worker will answer."""
+    return msgspec.json.encode(_ToolFailed("tool_result", request_id, False, "", error))
+
+
+def approval_resolved(tool_call_id: str, *, approved: bool) -> bytes:
+    """For those who saw the question that somebody else has answered."""
+    value = {"tool_call_id": tool_call_id, "approved": approved}
+    return msgspec.json.encode({"type": "CUSTOM", "name": "approval_resolved", "value": value})
+
+
+def browser_failed(command_id: str, error: str) -> bytes:
+    """The result of a browser command that was not relayed."""
+    result = {"type": "browser_result", "id": command_id, "url": "", "title": "", "content": ""}
+    return msgspec.json.encode({**result, "events": [], "error": error})
 
 
 def resume_conversation(project_dir: str, conversation_id: str) -> bytes:

@@ -54,8 +54,17 @@ class Ready(msgspec.Struct, frozen=True):
     suspended: msgspec.Raw = msgspec.Raw()
 
 
-class CommandResult(msgspec.Struct, frozen=True, gc=False):
+class _WithId(msgspec.Struct, frozen=True, gc=False):
     id: str
+
+
+class _ApprovalValue(msgspec.Struct, frozen=True, gc=False):
+    tool_call_id: str
+
+
+class _ApprovalRequest(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    value: _ApprovalValue
 
 
 class _Jobs(msgspec.Struct, frozen=True, gc=False):
@@ -111,12 +120,17 @@ CLOSES: Final = {
     "SUBAGENT_FINISHED": ("subagent", "subagentRunId"),
     "SUBAGENT_ERROR": ("subagent", "subagentRunId"),
 }
+REPLIES: Final = frozenset(
+    {"command_result", "tool_result", "conversations", "history", "skills", "models", "mode"}
+)
+"""What answers one client: by id the first two, the others first in, first out."""
 CHUNKS: Final = frozenset({"TEXT_MESSAGE_CHUNK", "REASONING_MESSAGE_CHUNK", "TOOL_CALL_CHUNK"})
 
 _line = msgspec.json.Decoder(Line)
 _ready = msgspec.json.Decoder(Ready)
 _run_finished = msgspec.json.Decoder(RunFinished)
-_command_result = msgspec.json.Decoder(CommandResult)
+_with_id = msgspec.json.Decoder(_WithId)
+_approval_request = msgspec.json.Decoder(_ApprovalRequest)
 _state_snapshot = msgspec.json.Decoder(_StateSnapshot)
 _patch = msgspec.json.Decoder(_Patch)
 _activity_snapshot = msgspec.json.Decoder(_ActivitySnapshot)
@@ -162,9 +176,20 @@ def ready(line: bytes) -> Ready:
     return _decode(_ready, line)
 
 
-def command_result(line: bytes) -> CommandResult:
-    """Raises BadLine."""
-    return _decode(_command_result, line)
+def id_of(line: bytes) -> str:
+    """The `id` of a line that has one. Raises BadLine."""
+    return _decode(_with_id, line).id
+
+
+def approval_asked(line: bytes) -> str | None:
+    """The tool call that a CUSTOM `approval_request` asks for; None for any other CUSTOM event."""
+    if b'"approval_request"' not in line:
+        return None
+    try:
+        request = _decode(_approval_request, line)
+    except BadLine:
+        return None
+    return request.value.tool_call_id if request.name == "approval_request" else None
 
 
 def keeps_existing(line: bytes) -> bool:

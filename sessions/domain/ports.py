@@ -2,11 +2,11 @@
 
 A frame is one JSON object from or to a client, a line one from or to a worker, both as the bytes
 they arrived in; the registry forwards those bytes and never rebuilds them. No adapter, framework
-or event loop is named below. Called by the registry: Client, Worker, LaunchWorker. Called by the
-adapters that clients come through: Threads.
+or event loop is named below. Called by the registry: Client, Worker, LaunchWorker, BrowserRelay.
+Called by the adapters that clients come through: Threads.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,6 +29,15 @@ class WorkerLost(SessionsError):
 
 class Client(Protocol):
     """Someone frames are delivered to. Compared by identity."""
+
+    @property
+    def inside(self) -> ThreadKey | None:
+        """The thread from whose worker this client comes; None for a person's client.
+
+        Such a client may open threads of its own below that one, and talk to those. It decides
+        nothing: no interrupt, no approval, no setting.
+        """
+        ...
 
     def deliver(self, frame: bytes, cursor: Cursor | None) -> None:
         """Take the frame, or hang up. Never waits and never raises.
@@ -64,11 +73,25 @@ class Worker(Protocol):
 
 
 class LaunchWorker(Protocol):
-    """Start a worker that lives as long as the ``async with`` block. Raises LaunchFailed."""
+    """Start a worker that lives as long as the ``async with`` block. Raises LaunchFailed.
+
+    The token is the worker's own: clients that show it come from inside that worker.
+    """
 
     def __call__(
-        self, thread: ThreadKey, options: ThreadOptions
+        self, thread: ThreadKey, options: ThreadOptions, token: str
     ) -> AbstractAsyncContextManager[Worker]: ...
+
+
+class BrowserRelay(Protocol):
+    """Runs one browser command at a time, for all threads."""
+
+    async def forward(self, command: bytes) -> bytes:
+        """Exactly one ``browser_result`` with the command's id. A failure is a result, too.
+
+        Never raises, and takes no longer than the command's own deadline.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +109,10 @@ class ThreadView:
     generation: str | None
     since: float
     """When the status began, on the registry's monotonic clock, in seconds."""
+
+
+Watcher = Callable[[ThreadKey, ThreadView | None], None]
+"""Is told of a thread's new view, or None when it was forgotten. Never waits and never raises."""
 
 
 class Threads(Protocol):
@@ -107,4 +134,12 @@ class Threads(Protocol):
 
     def views(self) -> Sequence[ThreadView]:
         """Every thread the registry knows now."""
+        ...
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Tell the watcher of every change of a view. Returns what ends that."""
+        ...
+
+    def worker_with(self, token: str) -> ThreadKey | None:
+        """The thread whose present worker was given this token. Compared in constant time."""
         ...

@@ -18,7 +18,8 @@ class RegistrySettings:
     stop_grace: float = 25.0
     """How long a worker that was asked to end may take before it is made to."""
     snapshot_timeout: float = 90.0
-    """How long an open waits for its snapshot; real clients give up then, too."""
+    """How long an open waits for its snapshot; real clients give up then, too. So does a panel
+    request for its reply, but for a `tool_request`, which may take as long as its tool does."""
     ring_events: int = 4096
     ring_bytes: int = 4 * MIB
     max_line_bytes: int = 16 * MIB
@@ -33,6 +34,8 @@ class RegistrySettings:
     """How long launches are refused when the waits are used up."""
     max_waiting: int = 1024
     """How many frames may wait in one thread for its worker, and how many answers from it."""
+    max_browser_commands: int = 64
+    """How many browser commands of one worker may be on their way at once."""
     join_lines: int = 1000
     join_bytes: int = MIB
     """From where on the patches that a joiner would need are thinned out."""

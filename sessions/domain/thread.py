@@ -1,8 +1,8 @@
 """One thread: its worker's state, who follows it, what is open. All of the decisions about it.
 
 Rules for editing: every method is a plain `def`, so that nothing can come between a decision and
-its effect; time is an argument; the only effects are `deliver`, `send`, `stop` (ports) and an order
-to launch. After a change of anything that the status or idleness depend on, call `_settle`.
+its effect; time is an argument; the only effects are `deliver`, `send`, `stop` (ports) and orders
+to the registry. After a change of anything that the view or idleness depend on, call `_settle`.
 
 A worker's life in a thread: absent -> launching -> running -> (stopping) -> absent. Frames that
 come while there is none to take them are held, in order, and decided when there is one: what a run
@@ -10,6 +10,7 @@ input means depends on the interrupts that only a ready worker tells of.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
@@ -37,14 +38,26 @@ class Phase(StrEnum):
     STOPPING = "stopping"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What a thread asks of its registry."""
+
+    launch: Callable[["Thread", float], None]
+    """Start a worker after so many seconds; asked for once per launch."""
+    browser: Callable[["Thread", bytes], None] | None = None
+    """Relay a browser command; None when there is no relay."""
+    changed: Callable[["Thread"], None] = lambda thread: None
+    """The view is another one now."""
+
+
 @dataclass(slots=True, eq=False)
 class Thread:
-    """The state of one thread. `order_launch(thread, delay)` asks for a worker, once per launch."""
+    """The state of one thread."""
 
     key: ThreadKey
     options: ThreadOptions
     settings: RegistrySettings
-    order_launch: Callable[["Thread", float], None]
+    orders: Orders
     now: float
     phase: Phase = Phase.ABSENT
     generation: Generation | None = None
@@ -67,6 +80,8 @@ class Thread:
     """What a joiner was not told: the state (None), activities. Told before the next patch of it,
     or with its next snapshot when it could not be kept."""
     _waiting: Waiting = field(default_factory=Waiting)
+    _approvals: dict[str, list[Client]] = field(default_factory=dict[str, list[Client]])
+    """Tool requests that wait for a person, by tool call id, with those who saw the question."""
     _interrupts: Interrupts = field(default_factory=Interrupts)
     _log: JoinLog = field(init=False)
     _chunk_opened: int = 0
@@ -74,6 +89,8 @@ class Thread:
     _idle_since: float | None = None
     _status: str = "stopped"
     _status_since: float = 0.0
+    _told: tuple[object, ...] = ()
+    """What the registry was last told of the view."""
 
     def __post_init__(self) -> None:
         self._log = JoinLog(self.settings.join_lines, self.settings.join_bytes)
@@ -118,7 +135,7 @@ class Thread:
         return attachment
 
     def forward(self, held: Held, now: float) -> None:
-        """Pass a frame of a follower on. Without a worker, most frames mean nothing any more."""
+        """Pass a frame of a client on. Without a worker, most frames mean nothing any more."""
         self.now = now
         if self.phase in (Phase.ABSENT, Phase.STOPPING) and not held.relaunches:
             return
@@ -134,7 +151,35 @@ class Thread:
         self._rank_live()
         self._waiting.forget(client)
         self._interrupts.forget(client)
+        for saw in self._approvals.values():
+            saw[:] = [c for c in saw if c is not client]
         self._settle(now)
+
+    def decide(
+        self, client: Client, tool_call_id: str, *, approved: bool, frame: bytes, now: float
+    ) -> bool:
+        """Give the worker a decision about a tool request; false when none is open here."""
+        self.now = now
+        saw = self._approvals.pop(tool_call_id, None)
+        if saw is None or self._worker is None:
+            return False
+        try:
+            self._worker.send(frames.as_line(frame))
+        except WorkerLost as exc:
+            self._approvals[tool_call_id] = saw
+            text = f"the worker did not take this: {exc}"
+            client.deliver(frames.bare_error(text, "worker_unavailable"), None)
+            return True
+        resolved = frames.approval_resolved(tool_call_id, approved=approved)
+        for other in saw:
+            if other is not client:
+                other.deliver(resolved, None)
+        return True
+
+    def tell(self, frame: bytes) -> None:
+        """Deliver a frame that no worker said to everyone who follows."""
+        for client in self._followers:
+            client.deliver(frame, None)
 
     def stop(self, now: float, *, grace: float | None = None, reason: str = "was stopped") -> None:
         """End the worker; its exit does the bookkeeping. Who comes later gets a new one."""
@@ -175,7 +220,7 @@ class Thread:
         self.now = now
         self.phase = Phase.ABSENT
         self.is_stop_wanted = False
-        self._answer_everyone(reason, "launch_failed", command_code="no_worker")
+        self._answer_everyone(reason, "launch_failed")
         self._settle(now)
 
     def exited(self, generation: Generation, reason: str, now: float) -> None:
@@ -188,6 +233,7 @@ class Thread:
         self._is_ready = False
         self.phase = Phase.ABSENT
         self._running_jobs = 0
+        self._approvals.clear()
         if self._has_spoken or was_stopping:
             self._silent_exits = 0
         else:
@@ -217,6 +263,17 @@ class Thread:
             else:
                 decide(self, peeked, line)
 
+    def browser_answered(self, generation: Generation | None, result: bytes, now: float) -> None:
+        """Hand the result of a browser command to the worker that asked, if it is still there."""
+        self.now = now
+        if generation != self.generation or self._worker is None:
+            return
+        # A worker that takes no more can do without: it is being stopped.
+        with suppress(WorkerLost):
+            self._worker.send(result)
+        if self._idle_since is not None:
+            self._idle_since = now
+
     # What others ask
 
     @property
@@ -225,10 +282,22 @@ class Thread:
         return self.phase is Phase.ABSENT and not self._followers and not self._waiting.held
 
     @property
+    def is_needed(self) -> bool:
+        """Somebody follows or waits, a run is open, or a background job runs."""
+        return bool(
+            self._followers
+            or self._log.run is not None
+            or self._running_jobs > 0
+            or self._waiting.has_replies
+        )
+
+    @property
     def next_deadline(self) -> float | None:
         """When `check_deadlines` has something to do, at the earliest."""
         due: list[float] = []
         if (oldest := self._waiting.oldest_opening) is not None:
+            due.append(oldest + self.settings.snapshot_timeout)
+        if (oldest := self._waiting.oldest_reply) is not None:
             due.append(oldest + self.settings.snapshot_timeout)
         if (idle_end := self._idle_end) is not None:
             due.append(idle_end)
@@ -237,7 +306,11 @@ class Thread:
     def check_deadlines(self, now: float) -> None:
         """Answer opens that waited too long; stop a worker that nobody needs."""
         self.now = now
-        for client in self._waiting.expire(now - self.settings.snapshot_timeout):
+        late = now - self.settings.snapshot_timeout
+        for client in self._waiting.expire_replies(late):
+            text = f"the worker did not answer in {self.settings.snapshot_timeout:g} s"
+            client.deliver(frames.bare_error(text, "reply_timeout"), None)
+        for client in self._waiting.expire_openings(late):
             client.deliver(
                 frames.bare_error(
                     "the worker did not send the conversation in"
@@ -285,11 +358,10 @@ class Thread:
                 f" so it is not started again for {self._refused_until - self.now:.0f} s;"
                 " `roost logs` may say why",
                 "launch_refused",
-                command_code="no_worker",
             )
             return
         self.phase = Phase.LAUNCHING
-        self.order_launch(self, waits[min(tries, len(waits)) - 1] if tries else 0.0)
+        self.orders.launch(self, waits[min(tries, len(waits)) - 1] if tries else 0.0)
 
     def _become_ready(self) -> None:
         self._is_ready = True
@@ -306,22 +378,21 @@ class Thread:
             text = f"nothing was run: the answer is missing interrupts that are open: {missing}"
             held.client.deliver(frames.bare_error(text, "incomplete_resume"), None)
             return
-        if held.command_id is not None:
-            self._waiting.expect_result(held.client, held.command_id)
         assert self._worker is not None, "ready means that there is a worker"
         try:
             self._worker.send(frames.as_line(held.frame))
         except WorkerLost as exc:
             self._take_back(held, f"the worker did not take this: {exc}")
+            return
+        for key in held.replies:
+            self._waiting.expect_reply(key, held.client, self.now)
 
     def _take_back(self, held: Held, reason: str) -> None:
         """A frame that the worker can't take changes nothing, and its sender is told."""
-        if held.command_id is not None:
-            self._waiting.withdraw_result(held.client, held.command_id)
-            answer = frames.command_failed(held.command_id, "no_worker", reason)
+        if held.replies:
+            self._fail(((held.client, key) for key in held.replies), "no_worker", reason)
         else:
-            answer = frames.bare_error(reason, "worker_unavailable")
-        held.client.deliver(answer, None)
+            held.client.deliver(frames.bare_error(reason, "worker_unavailable"), None)
         if held.opening is not None:
             self._waiting.withdraw(held.opening)
             self._go_live(held.client)
@@ -380,7 +451,7 @@ class Thread:
             if not (self._is_ready and self.settings.announces_ready):
                 # It could not begin: this answers everyone who waits. A worker that is ready
                 # still answers each open itself, whatever this is about.
-                for client in self._waiting.answer_all_but_commands():
+                for client in self._waiting.drop_run_inputs_and_opens():
                     self._go_live(client)
             if self.settings.durable_interrupts:
                 self._interrupts.reopen()
@@ -472,36 +543,88 @@ class Thread:
         if document is not None:
             document.patch(line)
 
-    def _on_command_result(self, peeked: Line, line: bytes) -> None:
-        self._has_spoken = True
-        try:
-            client = self._waiting.next_for_result(lines.command_result(line).id)
-        except BadLine:
-            self.dropped_lines += 1
+    def _on_reply(self, peeked: Line, line: bytes) -> None:
+        key = peeked.type
+        if key in ("command_result", "tool_result"):
+            try:
+                answered = lines.id_of(line)
+            except BadLine:
+                self.dropped_lines += 1
+                return
+            key = f"{key}:{answered}"
+            self._approvals.pop(answered, None)
+        reply = self._waiting.next_for(key)
+        if reply is None and key == peeked.type:
+            # Nobody asked: a worker may tell everyone of its models or its mode.
+            self._relay(line, self._live)
             return
-        if client is not None:
-            client.deliver(line, None)
+        self._has_spoken = True
+        if reply is not None and reply.client is not None:
+            reply.client.deliver(line, None)
         self._settle(self.now)
+
+    def _on_custom(self, peeked: Line, line: bytes) -> None:
+        tool_call_id = lines.approval_asked(line)
+        if tool_call_id is None:
+            self._relay(line, self._live)
+            return
+        requester = self._waiting.asks_for(f"tool_result:{tool_call_id}")
+        if requester is not None:
+            requester.deliver(line, None)
+        else:
+            self._relay(line, self._live)
+        saw = list(self._live) if requester is None else [requester]
+        self._approvals[tool_call_id] = saw
+        while len(self._approvals) > self.settings.max_waiting:
+            del self._approvals[next(iter(self._approvals))]
+
+    def _on_browser_command(self, peeked: Line, line: bytes) -> None:
+        if self.orders.browser is None:
+            self._relay(line, self._live)
+        else:
+            self._has_spoken = True
+            self.orders.browser(self, line)
 
     # Answers that no worker gives
 
-    def _answer_everyone(
-        self, reason: str, code: str, *, command_code: str = "worker_exited"
-    ) -> None:
+    def _answer_everyone(self, reason: str, code: str) -> None:
         """Whoever waits for anything of this thread gets one answer; the queues are empty then."""
         held = self._waiting.take_held()
         waiting = self._waiting.take_openings()
-        waiting += [h.client for h in held if h.opening is None and h.command_id is None]
+        waiting += [h.client for h in held if h.is_run_input]
+        if (answerer := self._interrupts.reopen()) is not None:
+            waiting.append(answerer)
         error = frames.bare_error(reason, code)
         for client in dict.fromkeys(waiting):
             client.deliver(error, None)
             self._go_live(client)
-        commands = [(h.client, h.command_id) for h in held if h.command_id is not None]
-        for client, command_id in commands + self._waiting.take_commands():
-            client.deliver(frames.command_failed(command_id, command_code, reason), None)
-        answerer = self._interrupts.reopen()
-        if answerer is not None:
-            answerer.deliver(error, None)
+        unsent = [(h.client, key) for h in held for key in h.replies]
+        self._fail(unsent + self._waiting.take_replies(), "no_worker", reason, told=waiting)
+
+    def _fail(
+        self,
+        waiting: Iterable[tuple[Client, str]],
+        code: str,
+        reason: str,
+        told: Iterable[Client] = (),
+    ) -> None:
+        """Answer requests that no worker will answer, each as its kind is answered.
+
+        Who was told of the reason already needs no second error on top.
+        """
+        bare: dict[Client, None] = {}
+        for client, key in waiting:
+            kind, _, request = key.partition(":")
+            if kind == "command_result":
+                client.deliver(frames.command_failed(request, code, reason), None)
+            elif kind == "tool_result":
+                client.deliver(frames.tool_failed(request, reason), None)
+                bare[client] = None
+            else:
+                bare[client] = None
+        error = frames.bare_error(reason, code)
+        for client in bare.keys() - set(told):
+            client.deliver(error, None)
 
     def _tell_of_exit(self, reason: str, *, keep_held: bool) -> None:
         """The exit of a worker is news for those who followed its run, and those who waited.
@@ -511,7 +634,7 @@ class Thread:
         run, self._log.run = self._log.run, None
         told = list(self._live) if run is not None else []
         held = () if keep_held else self._waiting.take_held()
-        told += [h.client for h in held if h.opening is None and h.command_id is None]
+        told += [h.client for h in held if h.is_run_input]
         joining = self._waiting.take_openings(sent_only=True)
         told += joining
         answerer = self._interrupts.reopen()
@@ -533,10 +656,9 @@ class Thread:
             client.deliver(error, None)
         for client in joining:
             self._go_live(client)
-        unknown = f"the worker {reason} before it answered; the outcome is unknown"
-        commands = [(h.client, h.command_id) for h in held if h.command_id is not None]
-        for client, command_id in commands + self._waiting.take_commands():
-            client.deliver(frames.command_failed(command_id, "worker_exited", unknown), None)
+        unsent = [(h.client, key) for h in held for key in h.replies]
+        unknown = f"the worker {reason}: it exited before it answered; the outcome is unknown"
+        self._fail(unsent + self._waiting.take_replies(), "worker_exited", unknown, told=told)
 
     # Smaller steps
 
@@ -568,12 +690,15 @@ class Thread:
         status = self._present_status()
         if status != self._status:
             self._status, self._status_since = status, now
-        # Whoever waits for an answer follows; a client that left waits for nothing.
-        is_needed = self._followers or self._log.run is not None or self._running_jobs > 0
-        if is_needed:
+        if self.is_needed:
             self._idle_since = None
         elif self._idle_since is None:
             self._idle_since = now
+        run_id = self._log.run.run_id if self._log.run else None
+        view = (status, run_id, self._interrupts.open, len(self._followers), self._worker)
+        if view != self._told:
+            self._told = view
+            self.orders.changed(self)
 
     def _present_status(self) -> str:
         if self.phase in (Phase.STOPPING, Phase.LAUNCHING):
@@ -594,7 +719,9 @@ class Thread:
         "STATE_DELTA": _on_state_delta,
         "ACTIVITY_SNAPSHOT": _on_activity_snapshot,
         "ACTIVITY_DELTA": _on_activity_delta,
-        "command_result": _on_command_result,
+        "CUSTOM": _on_custom,
+        "browser_command": _on_browser_command,
+        **dict.fromkeys(lines.REPLIES, _on_reply),
         **dict.fromkeys(lines.OPENS, _on_item_opened),
         **dict.fromkeys(lines.CLOSES, _on_item_closed),
         **dict.fromkeys(lines.CHUNKS, _on_chunk),

@@ -6,7 +6,7 @@ from sessions.domain.keys import ThreadKey, ThreadOptions
 
 
 def worker_environment(
-    environ: Mapping[str, str], thread: ThreadKey, options: ThreadOptions
+    environ: Mapping[str, str], thread: ThreadKey, options: ThreadOptions, token: str
 ) -> dict[str, str]:
     """What the worker of a thread is started with (design, section 13, "Environment")."""
     made = {
@@ -17,6 +17,7 @@ def worker_environment(
     # An inherited PWD would still name the daemon's directory.
     made["PWD"] = thread.project_dir
     made["ROOST_LOGGING__STDERR_JSON"] = "true"
+    made["ROOST_WORKER_TOKEN"] = token
     if options.system_prompt is not None:
         made["ROOST_AGENT__SYSTEM_PROMPT"] = options.system_prompt
     if options.custom_instructions is not None:

@@ -58,11 +58,11 @@ class SubprocessLauncher:
 
     @asynccontextmanager
     async def __call__(
-        self, thread: ThreadKey, options: ThreadOptions
+        self, thread: ThreadKey, options: ThreadOptions, token: str
     ) -> AsyncGenerator["SubprocessWorker"]:
         """Run the worker; leaving the block ends it and its whole group. Raises LaunchFailed."""
         argv = [*self.argv, *_arguments(thread, options)]
-        environ = worker_environment(self.environ, thread, options)
+        environ = worker_environment(self.environ, thread, options, token)
         pipes = _Pipes.make()
         try:
             process = await anyio.open_process(

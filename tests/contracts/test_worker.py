@@ -14,6 +14,7 @@ from sessions.domain.ports import LaunchFailed, LaunchWorker, Worker, WorkerLost
 from sessions.infrastructure.subprocess_worker import SubprocessLauncher
 from tests.support.fakes import FakeLauncher, FakeWorker
 
+TOKEN = "worker-token"
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 ECHO = (sys.executable, SCRIPTED, "echo")
 
@@ -23,11 +24,11 @@ class Echoing(FakeLauncher):
 
     @asynccontextmanager
     async def __call__(
-        self, thread: ThreadKey, options: ThreadOptions
+        self, thread: ThreadKey, options: ThreadOptions, token: str
     ) -> AsyncGenerator[FakeWorker]:
         if not Path(thread.project_dir).is_dir():
             raise LaunchFailed(f"{thread.project_dir}: the directory does not exist")
-        async with super().__call__(thread, options) as worker:
+        async with super().__call__(thread, options, token) as worker:
             send, stop = worker.send, worker.stop
 
             def answer(line: bytes) -> None:
@@ -69,7 +70,7 @@ async def test_lines_come_back_in_order_and_end_when_the_worker_is_gone(
     launch: LaunchWorker, thread: ThreadKey
 ) -> None:
     with anyio.fail_after(20):
-        async with launch(thread, ThreadOptions()) as worker:
+        async with launch(thread, ThreadOptions(), TOKEN) as worker:
             for number in range(100):
                 worker.send(b"line %d" % number)
             worker.stop(10)
@@ -81,7 +82,7 @@ async def test_a_worker_that_is_being_stopped_takes_no_more(
     launch: LaunchWorker, thread: ThreadKey
 ) -> None:
     with anyio.fail_after(20):
-        async with launch(thread, ThreadOptions()) as worker:
+        async with launch(thread, ThreadOptions(), TOKEN) as worker:
             worker.stop(10)
             with pytest.raises(WorkerLost):
                 worker.send(b"late")
@@ -92,7 +93,7 @@ async def test_a_worker_that_is_being_stopped_takes_no_more(
 
 async def test_a_worker_that_is_gone_says_why(launch: LaunchWorker, thread: ThreadKey) -> None:
     with anyio.fail_after(20):
-        async with launch(thread, ThreadOptions()) as worker:
+        async with launch(thread, ThreadOptions(), TOKEN) as worker:
             worker.stop(10)
             worker.stop(20)
             await lines_of(worker)
@@ -103,7 +104,7 @@ async def test_a_worker_that_is_gone_says_why(launch: LaunchWorker, thread: Thre
 async def test_a_launch_that_fails_says_where_and_why(launch: LaunchWorker) -> None:
     nowhere = ThreadKey("/no/such/dir", ConversationId("c1"))
     with pytest.raises(LaunchFailed, match=r"/no/such/dir.*does not exist"):
-        async with launch(nowhere, ThreadOptions()):
+        async with launch(nowhere, ThreadOptions(), TOKEN):
             pytest.fail("there is no such directory")
 
 
@@ -111,7 +112,7 @@ async def test_leaving_the_block_ends_a_worker_that_nobody_stopped(
     launch: LaunchWorker, thread: ThreadKey
 ) -> None:
     with anyio.fail_after(20):
-        async with launch(thread, ThreadOptions()) as worker:
+        async with launch(thread, ThreadOptions(), TOKEN) as worker:
             worker.send(b"x")
         with pytest.raises(WorkerLost):
             worker.send(b"y")

@@ -5,7 +5,7 @@ from anyio import wait_all_tasks_blocked
 
 from sessions.domain.keys import ConversationId, Generation, ThreadKey, ThreadOptions
 from sessions.domain.settings import RegistrySettings
-from sessions.domain.thread import Thread
+from sessions.domain.thread import Orders, Thread
 from tests.support.fakes import FakeClient, FakeWorker
 from tests.support.scenes import (
     PROJECT,
@@ -263,7 +263,9 @@ async def test_an_open_after_a_stop_is_answered_by_the_next_worker_alone() -> No
 def test_the_exit_of_a_worker_that_was_replaced_changes_nothing() -> None:
     client, worker = FakeClient(), FakeWorker(7)
     key = ThreadKey(PROJECT, ConversationId("c1"))
-    thread = Thread(key, ThreadOptions(), RegistrySettings(), lambda thread, delay: None, 0.0)
+    thread = Thread(
+        key, ThreadOptions(), RegistrySettings(), Orders(launch=lambda thread, delay: None), 0.0
+    )
     thread.open(client, b"{}", 0.0)
     thread.launched(worker, Generation("new"), 0.0)
     thread.take_lines([READY, snapshot(), run_started()], 0.0)

@@ -16,6 +16,7 @@ from sessions.domain.keys import ConversationId, Subagent, ThreadKey, ThreadOpti
 from sessions.domain.ports import LaunchFailed, WorkerLost
 from sessions.infrastructure.subprocess_worker import SubprocessLauncher, SubprocessWorker
 
+TOKEN = "worker-token"
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 
 
@@ -35,7 +36,7 @@ async def a_worker(
     )
     key = ThreadKey(str(tmp_path), ConversationId("c1"))
     with anyio.fail_after(20):
-        async with launcher(key, options or ThreadOptions()) as worker:
+        async with launcher(key, options or ThreadOptions(), TOKEN) as worker:
             yield worker
 
 
@@ -123,7 +124,7 @@ async def test_options_that_were_not_given_add_nothing(tmp_path: Path) -> None:
 async def test_a_command_that_does_not_exist_fails_the_launch_by_name(tmp_path: Path) -> None:
     launcher = SubprocessLauncher(argv=("/no/such/program",), environ={})
     with pytest.raises(LaunchFailed, match=r"/no/such/program.*No such file"):
-        async with launcher(ThreadKey(str(tmp_path), ConversationId("c")), ThreadOptions()):
+        async with launcher(ThreadKey(str(tmp_path), ConversationId("c")), ThreadOptions(), TOKEN):
             pytest.fail("nothing can have started")
 
 
@@ -132,7 +133,7 @@ async def test_a_file_as_project_dir_fails_the_launch_by_name(tmp_path: Path) ->
     file.write_text("")
     launcher = SubprocessLauncher(argv=(sys.executable,), environ={})
     with pytest.raises(LaunchFailed, match="file: the directory is not a directory"):
-        async with launcher(ThreadKey(str(file), ConversationId("c")), ThreadOptions()):
+        async with launcher(ThreadKey(str(file), ConversationId("c")), ThreadOptions(), TOKEN):
             pytest.fail("nothing can have started")
 
 
@@ -142,7 +143,7 @@ async def test_a_project_dir_that_can_not_be_entered_fails_the_launch(tmp_path: 
     closed.mkdir(mode=0o000)
     launcher = SubprocessLauncher(argv=(sys.executable,), environ={})
     with pytest.raises(LaunchFailed, match="can't be entered"):
-        async with launcher(ThreadKey(str(closed), ConversationId("c")), ThreadOptions()):
+        async with launcher(ThreadKey(str(closed), ConversationId("c")), ThreadOptions(), TOKEN):
             pytest.fail("nothing can have started")
 
 
@@ -151,7 +152,9 @@ async def test_failed_launches_leave_no_open_files(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
         with suppress(LaunchFailed):
-            async with launcher(ThreadKey(str(tmp_path), ConversationId("c")), ThreadOptions()):
+            async with launcher(
+                ThreadKey(str(tmp_path), ConversationId("c")), ThreadOptions(), TOKEN
+            ):
                 pass
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 

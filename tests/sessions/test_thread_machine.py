@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from sessions.domain.keys import ConversationId, Cursor, Generation, ThreadKey, ThreadOptions
 from sessions.domain.settings import RegistrySettings
-from sessions.domain.thread import Phase, Thread
+from sessions.domain.thread import Orders, Phase, Thread
 from sessions.domain.waiting import Held
 from tests.support.agui_model import Reducer, Verifier, judged
 from tests.support.fakes import FakeClient
@@ -74,7 +74,7 @@ class ThreadMachine(RuleBasedStateMachine):
             ThreadKey("/p", ConversationId("c")),
             ThreadOptions(),
             RegistrySettings(join_lines=1000),
-            self._order_launch,
+            Orders(launch=self._order_launch),
             0.0,
         )
 

@@ -14,8 +14,9 @@ from sessions.domain.ports import LaunchFailed, WorkerLost
 class FakeClient:
     """Remembers what it was given: the very objects, and their cursors."""
 
-    def __init__(self, name: str = "client") -> None:
+    def __init__(self, name: str = "client", inside: ThreadKey | None = None) -> None:
         self.name = name
+        self.inside = inside
         self.received: list[tuple[bytes, Cursor | None]] = []
 
     def __repr__(self) -> str:
@@ -108,15 +109,17 @@ class FakeLauncher:
     def __init__(self) -> None:
         self.workers: list[FakeWorker] = []
         self.launches: list[tuple[ThreadKey, ThreadOptions]] = []
+        self.tokens: list[str] = []
         self.fails_with: str | None = None
         self.obeys_stop = True
         self.launched = anyio.Event()
 
     @asynccontextmanager
     async def __call__(
-        self, thread: ThreadKey, options: ThreadOptions
+        self, thread: ThreadKey, options: ThreadOptions, token: str
     ) -> AsyncGenerator[FakeWorker]:
         self.launches.append((thread, options))
+        self.tokens.append(token)
         await anyio.lowlevel.checkpoint()
         if self.fails_with is not None:
             raise LaunchFailed(self.fails_with)

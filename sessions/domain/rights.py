@@ -1,0 +1,66 @@
+"""What a client from inside a worker may do: talk to threads below its own, and decide nothing.
+
+Rights come from the parents that threads were recorded with, never from what a thread is called.
+"""
+
+from collections.abc import Mapping
+
+from sessions.domain.keys import ThreadKey, ThreadOptions
+
+
+class NotAllowed(ValueError):
+    """The client may not do this. The message is for the sender."""
+
+
+_DECIDES = (
+    "this connection comes from inside a worker: it may open threads below its own and send them"
+    " messages, and decides nothing"
+)
+
+
+def check_frame(kind: str, answered: frozenset[str]) -> None:
+    """Raises NotAllowed for a frame that decides something."""
+    if answered or kind not in ("run_agent_input", "interrupt", "stop_thread"):
+        raise NotAllowed(_DECIDES)
+
+
+def check_thread(
+    inside: ThreadKey,
+    key: ThreadKey,
+    options: ThreadOptions,
+    recorded: Mapping[ThreadKey, ThreadOptions],
+) -> None:
+    """Raises NotAllowed for a thread that is not below the client's own.
+
+    A thread that is known counts with the parent that it was recorded with. One that is not gets
+    the parent that the frame names, and must be named as a subagent of it, too: so that an old
+    conversation of a person can't be opened as somebody's child.
+    """
+    known = recorded.get(key)
+    if known is None:
+        parent = options.subagent.parent if options.subagent else None
+        if parent is None or not key.conversation_id.startswith(f"subagent-{parent}-"):
+            raise NotAllowed(
+                f"{_DECIDES}: a new thread needs the option subagent with its parent, and a"
+                " conversation id that begins with subagent-<parent>-"
+            )
+        known = options
+    if not _is_below(inside, known, recorded):
+        raise NotAllowed(f"{_DECIDES}: {key.conversation_id} is not below its thread")
+
+
+def _is_below(
+    inside: ThreadKey, options: ThreadOptions, recorded: Mapping[ThreadKey, ThreadOptions]
+) -> bool:
+    parents = {key.conversation_id: known for key, known in recorded.items()}
+    seen: set[str] = set()
+    while options.subagent is not None and options.subagent.parent not in seen:
+        parent = options.subagent.parent
+        if parent == inside.conversation_id:
+            return True
+        seen.add(parent)
+        above = next((o for name, o in parents.items() if name == parent), None)
+        if above is None:
+            return False
+        options = above
+    return False

@@ -1,0 +1,135 @@
+"""A client from inside a worker talks to threads below its own, and decides nothing."""
+
+from typing import Any
+
+import pytest
+from anyio import wait_all_tasks_blocked
+
+from sessions.domain.keys import ConversationId, ThreadKey
+from tests.support.fakes import FakeClient
+from tests.support.scenes import (
+    PROJECT,
+    READY,
+    a_followed_thread,
+    line,
+    message,
+    resume,
+    run_asked,
+    run_started,
+    snapshot,
+)
+
+PARENT = ThreadKey(PROJECT, ConversationId("c1"))
+CHILD = "subagent-c1-aaaaaaaaaaaa"
+GRANDCHILD = f"subagent-{CHILD}-bbbbbbbbbbbb"
+
+
+def agent() -> FakeClient:
+    return FakeClient("agent", inside=PARENT)
+
+
+async def test_it_may_open_a_thread_below_its_own_and_talk_to_it() -> None:
+    async with a_followed_thread() as (scene, _):
+        inside = agent()
+        scene.opens(inside, CHILD, subagent={"parent": "c1", "depth": 1, "tools": ["Read"]})
+        await wait_all_tasks_blocked()
+        await scene.worker_says(READY, snapshot())
+        scene.sends(inside, message())
+        scene.sends(inside, line("interrupt"))
+        assert inside.frames == [snapshot()]
+        assert scene.worker.sent[1:] == [message(), line("interrupt")]
+
+
+async def test_it_may_follow_what_its_descendants_opened() -> None:
+    async with a_followed_thread() as (scene, _):
+        inside, person = agent(), FakeClient("person")
+        scene.opens(person, CHILD, subagent={"parent": "c1"})
+        scene.opens(FakeClient(), GRANDCHILD, subagent={"parent": CHILD})
+        scene.opens(inside, GRANDCHILD)
+        assert inside.frames == []
+        scene.opens(inside, CHILD)
+        assert inside.frames == []
+
+
+@pytest.mark.parametrize(
+    ("conversation", "options"),
+    [
+        ("c1", {}),
+        ("somebody-elses", {}),
+        ("somebody-elses", {"subagent": {"parent": "c1"}}),
+        ("subagent-other-cccccccccccc", {"subagent": {"parent": "other"}}),
+        ("subagent-c1-cccccccccccc", {}),
+        ("subagent-c1-cccccccccccc", {"subagent": {"parent": "other"}}),
+    ],
+)
+async def test_it_may_open_nothing_else(conversation: str, options: dict[str, Any]) -> None:
+    async with a_followed_thread() as (scene, _):
+        inside = agent()
+        before = len(scene.launcher.launches)
+        scene.opens(inside, conversation, **options)
+        await wait_all_tasks_blocked()
+        (error,) = inside.take()
+        assert error["code"] == "not_allowed"
+        assert len(scene.launcher.launches) == before
+
+
+async def test_a_name_gives_no_right_to_a_thread_that_was_recorded_otherwise() -> None:
+    async with a_followed_thread() as (scene, _):
+        scene.opens(FakeClient("person"), CHILD)
+        inside = agent()
+        scene.opens(inside, CHILD, subagent={"parent": "c1"})
+        assert inside.take()[0]["code"] == "not_allowed"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        resume("t1"),
+        line("approval_response", tool_call_id="t1", approved=True),
+        line("user_question_response", id="q"),
+        line("command", id="1", name="set_mode", args={}),
+        line("set_mode", mode="auto", project_dir=PROJECT),
+        line("select_model", model="m", project_dir=PROJECT),
+        line("tool_request", id="1", tool_name="Bash", tool_args="{}", project_dir=PROJECT),
+        line("list_conversations", project_dir=PROJECT),
+    ],
+)
+async def test_it_decides_nothing(frame: bytes) -> None:
+    async with a_followed_thread() as (scene, _):
+        inside = agent()
+        scene.opens(inside, CHILD, subagent={"parent": "c1"})
+        await wait_all_tasks_blocked()
+        await scene.worker_says(READY, snapshot(), run_started(), run_asked("t1"))
+        inside.take()
+        sent = [len(worker.sent) for worker in scene.launcher.workers]
+        scene.sends(inside, frame)
+        await wait_all_tasks_blocked()
+        (error,) = inside.take()
+        assert error["code"] == "not_allowed"
+        assert "decides nothing" in error["message"]
+        assert [len(worker.sent) for worker in scene.launcher.workers] == sent
+
+
+async def test_it_may_stop_its_descendants_only() -> None:
+    async with a_followed_thread() as (scene, _):
+        inside, parent = agent(), scene.worker
+        scene.opens(inside, CHILD, subagent={"parent": "c1"})
+        await wait_all_tasks_blocked()
+        scene.sends(inside, line("stop_thread", project_dir=PROJECT, id="c1"))
+        assert parent.stops == []
+        assert inside.take()[-1]["code"] == "not_allowed"
+        child = scene.worker
+        scene.sends(inside, line("stop_thread", project_dir=PROJECT, id=CHILD))
+        assert child.stops == [25.0]
+
+
+async def test_a_token_belongs_to_its_worker_as_long_as_that_lives() -> None:
+    async with a_followed_thread() as (scene, _):
+        token = scene.launcher.tokens[-1]
+        assert len(token) >= 32
+        assert scene.registry.worker_with(token) == PARENT
+        assert scene.registry.worker_with(token[:-1]) is None
+        assert scene.registry.worker_with("") is None
+        assert scene.registry.worker_with("\udcff") is None
+        await scene.worker_dies()
+        assert scene.registry.worker_with(token) is None
