@@ -18,8 +18,6 @@ Kind = Literal["extension", "desktop", "browser"]
 LONGEST_HELLO = 64 * 2**10
 
 ACK = b'{"type":"browser_hello_ack","protocol_version":2}'
-# The version of this frame's own schema, which is not the binding's.
-NO_EXTENSION = b'{"type":"browser_extension_status","connected":false,"protocol_version":1}'
 
 _KINDS: dict[object, Kind] = {"desktop": "desktop", "browser": "browser"}
 _NEVER_ATTRIBUTES = frozenset({"type", "token"})
@@ -42,10 +40,6 @@ class Hello:
     @property
     def speaks_our_version(self) -> bool:
         return self.protocol_version == PROTOCOL_VERSION
-
-    def welcome(self) -> tuple[bytes, ...]:
-        """The frames that answer it, in order. An extension does not hear of extensions."""
-        return (ACK,) if self.kind == "extension" else (ACK, NO_EXTENSION)
 
 
 def parse_hello(frame: bytes, token: str) -> Hello:

@@ -17,6 +17,7 @@ import anyio
 import structlog
 import uvicorn
 
+from agui.browser_relay import ExtensionRelay
 from agui.guard import Guard
 from agui.http_app import HttpApp
 from agui.routes import Routes
@@ -64,8 +65,11 @@ def listen(port: int) -> socket.socket:
 class Binding:
     """Puts the registry behind the port."""
 
-    def __init__(self, threads: Threads, settings: BindingSettings, version: str) -> None:
+    def __init__(
+        self, threads: Threads, settings: BindingSettings, version: str, relay: ExtensionRelay
+    ) -> None:
         self._threads = threads
+        self._relay = relay
         self._settings = settings
         self._version = version
         self._farewells: anyio.CancelScope | None = None
@@ -77,7 +81,8 @@ class Binding:
         Needs the asyncio event loop: the server library does.
         """
         port = int(listener.getsockname()[1])
-        endpoint = WebSocketEndpoint(self._threads, self._settings)
+        self._relay.listens_on(port)
+        endpoint = WebSocketEndpoint(self._threads, self._settings, self._relay)
         server = _Server(self._config(endpoint, port))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_serve, server, listener)

@@ -1,7 +1,7 @@
 """The endpoint `/ws`: handshake, frames in, and one way out that every connection takes.
 
-Decides the order of a connection's life. Never looks into a frame after the hello: what frames
-mean is the registry's business. Host and Origin were checked before (`agui.guard`).
+Decides the order of a connection's life. What frames mean is the registry's business, but for those
+of the browser relay. Host and Origin were checked before (`agui.guard`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,9 +9,13 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import structlog
+from anyio.abc import TaskGroup
 
-from agui.hello import PROTOCOL_VERSION, BadHello, Hello, parse_hello
+from agui.browser_frames import failed, frame_id, frame_type
+from agui.browser_relay import ExtensionRelay
+from agui.hello import ACK, PROTOCOL_VERSION, BadHello, Hello, parse_hello
 from agui.outbox import Outbox
 from agui.settings import BindingSettings
 from agui.text_frames import SharedEncoder
@@ -23,7 +27,6 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
-_GOING_AWAY = 1001
 _UNSUPPORTED_DATA = 1003
 
 log = structlog.get_logger()
@@ -32,8 +35,9 @@ log = structlog.get_logger()
 class WebSocketEndpoint:
     """An ASGI application for WebSocket scopes. One object serves all connections."""
 
-    def __init__(self, threads: Threads, settings: BindingSettings) -> None:
+    def __init__(self, threads: Threads, settings: BindingSettings, relay: ExtensionRelay) -> None:
         self._threads = threads
+        self._relay = relay
         self._settings = settings
         self._encoder = SharedEncoder()
         self._clients: set[WebSocketClient] = set()
@@ -100,8 +104,8 @@ class WebSocketEndpoint:
             Outbox(settings.outbox_frames, settings.outbox_bytes),
             anyio.CancelScope(),
         )
-        for frame in hello.welcome():
-            client.deliver(frame, None)
+        client.send(ACK)
+        self._relay.join(client)
         self._clients.add(client)
         log.info("client_connected")
         reason = "the connection was cut"
@@ -109,16 +113,19 @@ class WebSocketEndpoint:
             with client.scope:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._farewell, client, send)
-                    reason = await self._read(client, receive, send)
+                    reason = await self._read(client, tasks, receive, send)
                     client.scope.cancel()
         finally:
             self._clients.discard(client)
             self._left.set()
+            self._relay.leave(client)
             self._threads.detach(client)
             log.info("client_disconnected", reason=client.hung_up or reason)
 
-    async def _read(self, client: WebSocketClient, receive: Receive, send: Send) -> str:
-        """Hand every frame to the registry until the connection ends; answers why it did."""
+    async def _read(
+        self, client: WebSocketClient, tasks: TaskGroup, receive: Receive, send: Send
+    ) -> str:
+        """Hand every frame to whom it is for until the connection ends; answers why it did."""
         while True:
             message = await receive()
             if message["type"] != "websocket.receive":
@@ -127,14 +134,32 @@ class WebSocketEndpoint:
             if text is None:
                 await _close(send, _UNSUPPORTED_DATA)
                 return "it sent a binary message"
-            self._threads.handle(client, text.encode())
+            frame = text.encode()
+            match frame_type(frame):
+                case "browser_result":
+                    self._relay.take_result(client, frame)
+                case "browser_command" if client.hello.kind != "extension":
+                    tasks.start_soon(self._run_in_browser, client, frame)
+                    # The command takes its place in the queue before the next frame is read.
+                    await anyio.lowlevel.checkpoint()
+                case _:
+                    self._threads.handle(client, frame)
             await client.wait_unclogged()
+
+    async def _run_in_browser(self, client: WebSocketClient, command: bytes) -> None:
+        """Answer a command of this client, and nobody else."""
+        if client.inside is not None:
+            # Its worker's tool asks a person first; this way nobody would.
+            text = "a program inside a worker may not command the browser; its agent's tool may"
+            client.send(failed(frame_id(command), text))
+        else:
+            client.send(await self._relay.run(command, client))
 
     async def _farewell(self, client: WebSocketClient, send: Send) -> None:
         """Write until there is nothing left to write to this client, then close the stream."""
         await client.write_out()
         if client.hung_up is None:
-            await _close(send, _GOING_AWAY)
+            await _close(send, client.close_code)
 
 
 async def _close(send: Send, code: int) -> None:

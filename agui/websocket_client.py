@@ -13,7 +13,9 @@ import anyio
 from agui.hello import Hello
 from agui.outbox import Outbox
 from agui.wire import Stalled, Wire
-from sessions.domain.keys import Cursor
+from sessions.domain.keys import Cursor, ThreadKey
+
+_GOING_AWAY = 1001
 
 
 @dataclass(slots=True, eq=False)
@@ -25,8 +27,12 @@ class WebSocketClient:
     outbox: Outbox
     scope: anyio.CancelScope
     """Everything that is done for the connection; cancelled by a hang-up."""
+    inside: ThreadKey | None = None
+    """The thread whose worker it comes from: it decides nothing (see `agui.peers`)."""
     hung_up: str | None = None
     """Why we cut it, in words for the log."""
+    close_code: int = _GOING_AWAY
+    """What its stream is closed with at its `end`."""
     _takes_no_more: bool = False
     _idle: bool = False
     """`write_out` waits for news: only then is waking it worth the price."""
@@ -49,6 +55,10 @@ class WebSocketClient:
         if self._idle:
             self._wake()
 
+    def send(self, frame: bytes) -> None:
+        """Answer this client only."""
+        self.deliver(frame, None)
+
     def hang_up(self, reason: str) -> None:
         """Cut the connection. Does nothing the second time."""
         if self.hung_up is None:
@@ -58,8 +68,10 @@ class WebSocketClient:
             self.wire.abort()
             self.scope.cancel()
 
-    def end(self) -> None:
+    def end(self, close_code: int = _GOING_AWAY) -> None:
         """Take no more frames, and let `write_out` return once those it has are written."""
+        if not self._takes_no_more:
+            self.close_code = close_code
         self._takes_no_more = True
         self._wake()
 

@@ -22,6 +22,7 @@ class FakeThreads:
     handled: list[tuple[Client, bytes]] = field(default_factory=list[tuple[Client, bytes]])
     detached: list[Client] = field(default_factory=list[Client])
     known: tuple[ThreadView, ...] = ()
+    worker_tokens: dict[str, ThreadKey] = field(default_factory=dict[str, ThreadKey])
     on_frame: Callable[[Client, bytes], None] = lambda client, frame: None
     _news: anyio.Event = field(default_factory=anyio.Event)
 
@@ -39,6 +40,12 @@ class FakeThreads:
 
     def views(self) -> Sequence[ThreadView]:
         return self.known
+
+    def watch(self, watcher: Callable[[ThreadKey, ThreadView | None], None]) -> Callable[[], None]:
+        return lambda: None
+
+    def worker_with(self, token: str) -> ThreadKey | None:
+        return self.worker_tokens.get(token)
 
     @property
     def frames(self) -> list[bytes]:

@@ -10,11 +10,13 @@ import anyio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from agui.browser_relay import ExtensionRelay
 from agui.server import Binding, listen
 from agui.settings import BindingSettings
 from sessions.domain.ports import Client
 from tests.agui.fakes import FakeThreads
 
+MIB = 2**20
 TOKEN = "t0ken-t0ken"
 ACK = '{"type":"browser_hello_ack","protocol_version":2}'
 NO_EXTENSION = '{"type":"browser_extension_status","connected":false,"protocol_version":1}'
@@ -24,6 +26,7 @@ NO_EXTENSION = '{"type":"browser_extension_status","connected":false,"protocol_v
 class Scene:
     port: int
     threads: FakeThreads
+    relay: ExtensionRelay
 
     @property
     def url(self) -> str:
@@ -45,14 +48,14 @@ class Scene:
 
     @asynccontextmanager
     async def client(
-        self, kind: str = "extension", **options: Any
+        self, kind: str = "desktop", **options: Any
     ) -> AsyncGenerator[ClientConnection]:
         """A connection whose hello was answered."""
         async with self.dial(**options) as socket:
-            await socket.send(hello(client=kind))
+            await socket.send(hello(client=kind, extension_version="1.2.3"))
             assert await said(socket) == ACK
             if kind != "extension":
-                assert await said(socket) == NO_EXTENSION
+                assert json.loads(await said(socket))["type"] == "browser_extension_status"
             yield socket
 
     async def known(self, socket: ClientConnection) -> Client:
@@ -90,6 +93,7 @@ async def closing(socket: ClientConnection) -> tuple[list[str], int | None]:
 async def binding(threads: FakeThreads | None = None, **changed: Any) -> AsyncGenerator[Scene]:
     threads = threads or FakeThreads()
     settings = replace(BindingSettings(token=TOKEN, port=0), **changed)
+    relay = ExtensionRelay(longest_result=MIB)
     with listen(settings.port) as listener:
-        async with Binding(threads, settings, "9.9.9").serving(listener) as port:
-            yield Scene(port, threads)
+        async with Binding(threads, settings, "9.9.9", relay).serving(listener) as port:
+            yield Scene(port, threads, relay)

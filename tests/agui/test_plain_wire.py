@@ -5,11 +5,12 @@ from typing import Any
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from agui.hello import ACK, NO_EXTENSION
+from agui.browser_relay import ExtensionRelay
+from agui.hello import ACK
 from agui.settings import BindingSettings
 from agui.websocket import WebSocketEndpoint
 from tests.agui.fakes import FakeThreads, live
-from tests.agui.scenes import TOKEN, hello
+from tests.agui.scenes import NO_EXTENSION, TOKEN, hello
 
 SCOPE: dict[str, Any] = {"type": "websocket", "path": "/ws", "headers": []}
 
@@ -18,7 +19,8 @@ class AnyServer:
     """What an ASGI server does for one connection. `stuck` makes `send` wait for ever."""
 
     def __init__(self, threads: FakeThreads, **limits: Any) -> None:
-        self.endpoint = WebSocketEndpoint(threads, BindingSettings(token=TOKEN, **limits))
+        settings = BindingSettings(token=TOKEN, **limits)
+        self.endpoint = WebSocketEndpoint(threads, settings, ExtensionRelay(1_000_000))
         self.to_app: MemoryObjectSendStream[Any]
         self.from_client: MemoryObjectReceiveStream[Any]
         self.to_app, self.from_client = anyio.create_memory_object_stream[Any](100)
@@ -61,7 +63,7 @@ async def test_frames_arrive_in_order_and_leaving_detaches_once() -> None:
             client.deliver('{"n":"é"}'.encode(), None)
             await anyio.wait_all_tasks_blocked()
             server.to_app.send_nowait({"type": "websocket.disconnect", "code": 1000})
-    assert server.frames == [ACK.decode(), NO_EXTENSION.decode(), '{"n":1}', '{"n":"é"}']
+    assert server.frames == [ACK.decode(), NO_EXTENSION, '{"n":1}', '{"n":"é"}']
     assert len(threads.detached) == 1
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from dependency_injector import containers, providers
 
+from agui.browser_relay import ExtensionRelay
 from agui.server import Binding, listen
 from agui.settings import BindingSettings
 from roost.daemon.main import Daemon
@@ -70,9 +71,15 @@ class DaemonContainer(containers.DeclarativeContainer):
         environ=environ,
         open_files=open_files,
     )
+    # What an extension answers has to fit into a line to a worker.
+    relay = providers.Singleton(ExtensionRelay, longest_result=worker.provided.max_line_bytes)
     registry = providers.Singleton(Registry, launch, providers.Callable(registry_settings, worker))
     binding = providers.Singleton(
-        Binding, registry, providers.Callable(binding_settings, binding_section, token), VERSION
+        Binding,
+        registry,
+        providers.Callable(binding_settings, binding_section, token),
+        VERSION,
+        relay,
     )
     program = providers.Singleton(
         Daemon,
