@@ -1,0 +1,29 @@
+"""Clients that are cut at random in the middle of runs lose nothing and see nothing twice."""
+
+import random
+from pathlib import Path
+
+import anyio
+import pytest
+
+from roost.demo.daemon import a_daemon
+from roost.home import RoostHome
+from tests.support.storm import SETTINGS, Storm
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_cut_clients_show_what_the_worker_says_after_every_run(tmp_path: Path) -> None:
+    home, project = RoostHome(tmp_path / "home"), tmp_path / "project"
+    home.path.mkdir()
+    project.mkdir()
+    with anyio.fail_after(90):
+        async with a_daemon(home, **SETTINGS) as daemon:
+            storm = Storm(daemon, str(project), "storm", 200, random.Random(7))
+            await storm.run(clients=10, runs=60)
+    assert storm.wrong == []
+    assert storm.cuts >= 100
+    assert storm.runs_compared >= 60
