@@ -32,7 +32,7 @@ class RegistrySettings:
     """Waits before the next launches of a thread whose workers end before their first line."""
     backoff_refusal: float = 30.0
     """How long launches are refused when the waits are used up."""
-    max_waiting: int = 1024
+    max_waiting: int = 4096
     """How many frames may wait in one thread for its worker, and how many answers from it."""
     max_browser_commands: int = 64
     """How many browser commands of one worker may be on their way at once."""

@@ -62,7 +62,7 @@ class Waiting:
     def __len__(self) -> int:
         """How much waits that somebody still waits for."""
         replies = sum(r.client is not None for queue in self._replies.values() for r in queue)
-        return len(self.held) + len(self._openings) + replies
+        return sum(h.opening is None for h in self.held) + len(self._openings) + replies
 
     @property
     def has_replies(self) -> bool:

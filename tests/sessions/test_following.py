@@ -306,7 +306,7 @@ async def test_a_worker_that_refuses_a_frame_costs_its_sender_one_error() -> Non
 
 
 async def test_requests_that_pile_up_are_refused_at_a_limit() -> None:
-    async with a_registry(max_waiting=3) as scene:
+    async with a_registry(max_waiting=2) as scene:
         client = FakeClient()
         for _ in range(3):
             scene.opens(client)
