@@ -4,11 +4,12 @@ The names are historical and fixed: real desktop apps and browser extensions spe
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from agui.security import same_token
+from sessions.domain.keys import ThreadKey
 
 PROTOCOL_VERSION = 2
 
@@ -36,14 +37,16 @@ class Hello:
     """None when it was missing or not a number."""
     attributes: Mapping[str, str]
     """The other members of the frame that are text; never the token."""
+    inside: ThreadKey | None = None
+    """Whose worker's token it showed; None for the daemon's own."""
 
     @property
     def speaks_our_version(self) -> bool:
         return self.protocol_version == PROTOCOL_VERSION
 
 
-def parse_hello(frame: bytes, token: str) -> Hello:
-    """Judge a connection's first frame. Raises BadHello."""
+def parse_hello(frame: bytes, token: str, worker_with: Callable[[str], ThreadKey | None]) -> Hello:
+    """Judge a connection's first frame, with the daemon's token or a worker's. Raises BadHello."""
     if len(frame) > LONGEST_HELLO:
         raise BadHello("the first frame is too long for a hello")
     try:
@@ -55,10 +58,15 @@ def parse_hello(frame: bytes, token: str) -> Hello:
     members = cast("dict[str, object]", decoded)
     if members.get("type") != "browser_hello":
         raise BadHello("the first frame is not a hello")
-    if not same_token(members.get("token"), token):
-        raise BadHello("the token is wrong")
+    given = members.get("token")
+    inside = None
+    if not same_token(given, token):
+        inside = worker_with(given) if isinstance(given, str) and given else None
+        if inside is None:
+            raise BadHello("the token is wrong")
     return Hello(
         kind=_kind(members.get("client")),
+        inside=inside,
         protocol_version=_version(members.get("protocol_version")),
         attributes={
             name: value

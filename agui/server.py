@@ -20,6 +20,7 @@ import uvicorn
 from agui.browser_relay import ExtensionRelay
 from agui.guard import Guard
 from agui.http_app import HttpApp
+from agui.peers import Peers
 from agui.routes import Routes
 from agui.settings import BindingSettings
 from agui.status import StatusRoute
@@ -82,7 +83,9 @@ class Binding:
         """
         port = int(listener.getsockname()[1])
         self._relay.listens_on(port)
-        endpoint = WebSocketEndpoint(self._threads, self._settings, self._relay)
+        endpoint = WebSocketEndpoint(
+            self._threads, self._settings, self._relay, Peers(self._threads, port)
+        )
         server = _Server(self._config(endpoint, port))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_serve, server, listener)

@@ -17,10 +17,12 @@ from agui.browser_frames import failed, frame_id, frame_type
 from agui.browser_relay import ExtensionRelay
 from agui.hello import ACK, PROTOCOL_VERSION, BadHello, Hello, parse_hello
 from agui.outbox import Outbox
+from agui.peers import Peers
 from agui.settings import BindingSettings
 from agui.text_frames import SharedEncoder
 from agui.websocket_client import WebSocketClient
 from agui.wire import open_wire
+from sessions.domain.keys import ThreadKey
 from sessions.domain.ports import Threads
 
 Message = dict[str, Any]
@@ -35,9 +37,12 @@ log = structlog.get_logger()
 class WebSocketEndpoint:
     """An ASGI application for WebSocket scopes. One object serves all connections."""
 
-    def __init__(self, threads: Threads, settings: BindingSettings, relay: ExtensionRelay) -> None:
+    def __init__(
+        self, threads: Threads, settings: BindingSettings, relay: ExtensionRelay, peers: Peers
+    ) -> None:
         self._threads = threads
         self._relay = relay
+        self._peers = peers
         self._settings = settings
         self._encoder = SharedEncoder()
         self._clients: set[WebSocketClient] = set()
@@ -71,6 +76,9 @@ class WebSocketEndpoint:
         await send({"type": "websocket.accept"})
         try:
             hello = await self._hello(receive)
+            inside = hello.inside or await self._inside(scope)
+            if inside is not None and hello.kind == "extension":
+                raise BadHello("a program inside a worker can't be the browser's extension")
         except BadHello as exc:
             # No frame, not even a close frame: whoever knocks learns nothing.
             log.warning("hello_refused", reason=str(exc))
@@ -83,7 +91,7 @@ class WebSocketEndpoint:
                 our_version=PROTOCOL_VERSION,
             )
         with structlog.contextvars.bound_contextvars(client_kind=hello.kind):
-            await self._attached(hello, scope, receive, send)
+            await self._attached(hello, inside, scope, receive, send)
 
     async def _hello(self, receive: Receive) -> Hello:
         """The first frame, in time. Raises BadHello."""
@@ -92,10 +100,23 @@ class WebSocketEndpoint:
             text = message.get("text") if message["type"] == "websocket.receive" else None
             if text is None:
                 raise BadHello("it left or sent something else before a hello")
-            return parse_hello(text.encode(), self._settings.token)
+            settings, worker_with = self._settings, self._threads.worker_with
+            return parse_hello(text.encode(), settings.token, worker_with)
         raise BadHello("no hello came in time")
 
-    async def _attached(self, hello: Hello, scope: Message, receive: Receive, send: Send) -> None:
+    async def _inside(self, scope: Message) -> ThreadKey | None:
+        """The thread inside whose worker the other end is. Raises BadHello."""
+        address = scope.get("client")
+        return None if address is None else await self._peers.inside(int(address[1]))
+
+    async def _attached(
+        self,
+        hello: Hello,
+        inside: ThreadKey | None,
+        scope: Message,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         """From the welcome to the last frame; the registry forgets the client on every way out."""
         settings = self._settings
         client = WebSocketClient(
@@ -103,11 +124,12 @@ class WebSocketEndpoint:
             open_wire(scope, send, self._encoder, settings.write_timeout),
             Outbox(settings.outbox_frames, settings.outbox_bytes),
             anyio.CancelScope(),
+            inside,
         )
         client.send(ACK)
         self._relay.join(client)
         self._clients.add(client)
-        log.info("client_connected")
+        log.info("client_connected", inside=None if inside is None else inside.conversation_id)
         reason = "the connection was cut"
         try:
             with client.scope:

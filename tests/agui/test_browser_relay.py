@@ -11,9 +11,13 @@ from agui.browser_relay import ExtensionRelay
 from agui.hello import Hello
 from agui.outbox import Outbox
 from agui.websocket_client import WebSocketClient
+from sessions.domain.keys import ConversationId, ThreadKey
+from sessions.domain.ports import BrowserRelay
 from tests.agui.scenes import ACK, binding, closing, hello, said
 from tests.agui.test_browser_turns import command, result
 from tests.support.time import virtual_time
+
+_conforms: type[BrowserRelay] = ExtensionRelay
 
 on_sockets = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
@@ -218,3 +222,16 @@ async def test_a_text_that_only_mentions_a_command_is_none_of_the_relays_busines
     async with binding() as scene, scene.client() as socket:
         await socket.send(frame)
         await scene.threads.wait_for(lambda: scene.threads.frames == [frame.encode()])
+
+
+@on_sockets
+async def test_a_program_inside_a_worker_does_not_command_the_browser() -> None:
+    async with binding() as scene, scene.client("extension"):
+        key = ThreadKey("/p", ConversationId("c"))
+        scene.threads.worker_tokens["w"] = key
+        async with scene.dial() as socket:
+            await socket.send(hello(client="desktop", token="w"))
+            await said(socket)
+            await said(socket)
+            await socket.send(command("a").decode())
+            assert "may not command the browser" in json.loads(await said(socket))["error"]

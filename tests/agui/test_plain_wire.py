@@ -7,6 +7,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from agui.browser_relay import ExtensionRelay
 from agui.hello import ACK
+from agui.peers import Peers
 from agui.settings import BindingSettings
 from agui.websocket import WebSocketEndpoint
 from tests.agui.fakes import FakeThreads, live
@@ -20,7 +21,9 @@ class AnyServer:
 
     def __init__(self, threads: FakeThreads, **limits: Any) -> None:
         settings = BindingSettings(token=TOKEN, **limits)
-        self.endpoint = WebSocketEndpoint(threads, settings, ExtensionRelay(1_000_000))
+        self.endpoint = WebSocketEndpoint(
+            threads, settings, ExtensionRelay(1_000_000), Peers(threads, 1)
+        )
         self.to_app: MemoryObjectSendStream[Any]
         self.from_client: MemoryObjectReceiveStream[Any]
         self.to_app, self.from_client = anyio.create_memory_object_stream[Any](100)

@@ -39,6 +39,7 @@ def test_every_provider_builds(tmp_path: Path) -> None:
     registry: Threads = built.registry()
     assert launch is built.launch()
     assert registry is built.registry()
+    assert built.relay() is built.relay()
     assert isinstance(built.binding(), Binding)
     program = built.program()
     assert isinstance(program, Daemon)

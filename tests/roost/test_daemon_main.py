@@ -120,6 +120,16 @@ async def test_a_second_signal_hurries_the_clients_and_then_the_workers(tmp_path
     assert "registry out" in parts.seen
 
 
+async def test_workers_are_told_where_the_daemon_listens(tmp_path: Path) -> None:
+    """Their subagents dial in there."""
+    daemon = daemon_of(Parts(file_in(tmp_path), fails=True))
+    with pytest.raises(ExceptionGroup), anyio.fail_after(5):
+        await daemon.run()
+    url = daemon.worker_environ["ROOST_BINDING__URL"]
+    assert url.startswith("ws://127.0.0.1:")
+    assert url.endswith("/ws")
+
+
 async def test_a_daemon_that_could_not_serve_leaves_no_run_file(tmp_path: Path) -> None:
     parts = Parts(file_in(tmp_path), fails=True)
     with pytest.raises(ExceptionGroup), anyio.fail_after(5):

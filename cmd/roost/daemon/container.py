@@ -73,7 +73,9 @@ class DaemonContainer(containers.DeclarativeContainer):
     )
     # What an extension answers has to fit into a line to a worker.
     relay = providers.Singleton(ExtensionRelay, longest_result=worker.provided.max_line_bytes)
-    registry = providers.Singleton(Registry, launch, providers.Callable(registry_settings, worker))
+    registry = providers.Singleton(
+        Registry, launch, providers.Callable(registry_settings, worker), relay
+    )
     binding = providers.Singleton(
         Binding,
         registry,
@@ -87,4 +89,5 @@ class DaemonContainer(containers.DeclarativeContainer):
         binding=binding,
         listen=providers.Callable(partial, listen, binding_section.provided.port),
         run_file=providers.Factory(RunFile, home.provided.daemon_json),
+        worker_environ=environ,
     )

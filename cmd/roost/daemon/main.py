@@ -50,12 +50,16 @@ class Daemon:
     binding: Port
     listen: Callable[[], socket]
     run_file: RunFile
+    worker_environ: dict[str, str] = field(default_factory=dict[str, str])
+    """What workers are started with; it learns where the daemon listens."""
     _stop: anyio.Event = field(default_factory=anyio.Event)
     _port_closed: anyio.Event = field(default_factory=anyio.Event)
 
     async def run(self) -> ExitCode:
         """Serve until a signal, then stop in order. Raises PortTaken before anything started."""
         with self.listen() as listener:
+            port = listener.getsockname()[1]
+            self.worker_environ["ROOST_BINDING__URL"] = f"ws://{HOST}:{port}/ws"
             async with anyio.create_task_group() as tasks:
                 await tasks.start(self._heed_signals)
                 try:
