@@ -1,46 +1,35 @@
-"""The registry: every thread of the daemon, and the tasks that own their workers.
+"""The registry: every thread of the daemon.
 
-Decides which thread a client's frame is for; what it means there is `sessions.domain.thread`.
-`handle` and the other ports are plain functions, to be called from the event loop while `serving`
-is entered. Each worker is owned by one task: it launches it, pumps its lines, and tells the thread
-when it is gone.
+Decides which thread a client's frame is for; what it means there is `sessions.domain.thread`, and
+the tasks that own workers are in `sessions.workers`. `handle` and the other ports are plain
+functions, to be called from the event loop while `serving` is entered.
 """
 
-import hmac
-import secrets
 import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
-import structlog
-from anyio.abc import TaskGroup
 
-from sessions.domain import frames, lines, rights
+from sessions.domain import frames, rights
 from sessions.domain.done import AgentsDone
 from sessions.domain.frames import BadFrame
-from sessions.domain.keys import BadKey, Cursor, Generation, ThreadKey, ThreadOptions
+from sessions.domain.keys import BadKey, Cursor, ThreadKey, ThreadOptions
 from sessions.domain.ports import (
     BrowserRelay,
     Client,
-    LaunchFailed,
     LaunchWorker,
     SessionsError,
     ThreadView,
     Watcher,
-    Worker,
 )
 from sessions.domain.ring import Attachment
 from sessions.domain.settings import RegistrySettings
 from sessions.domain.thread import Orders, Phase, Thread
 from sessions.domain.waiting import Held
+from sessions.workers import STOP_MARGIN, Workers
 
-log = structlog.stdlib.get_logger()
-
-# How long the registry waits for its workers' tasks past the grace before it cancels them:
-# SIGTERM's two seconds, and a little for the drain.
-_STOP_MARGIN = 5.0
 _CLOSING = "the daemon is shutting down; nothing was started. Connect again when it is back"
 _FORWARDED = frozenset({"run_agent_input", "interrupt", "user_question_response", "command"})
 
@@ -55,24 +44,22 @@ class Registry:
     def __init__(
         self, launch: LaunchWorker, settings: RegistrySettings, relay: BrowserRelay | None = None
     ) -> None:
-        self._launch = launch
         self._settings = settings
-        self._relay = relay
+        self._workers = Workers(launch, settings, relay, self._worker_ended)
         self._orders = Orders(
-            launch=self._order_launch,
-            browser=None if relay is None else self._order_browser,
+            launch=self._launch,
+            browser=None if relay is None else self._workers.browse,
             changed=self._changed,
+            deadline_moved=lambda: self._deadline_moved.set(),
         )
         self._threads: dict[ThreadKey, Thread] = {}
         self._following: dict[Client, Thread] = {}
-        self._workers: TaskGroup | None = None
         self._is_closing = False
+        self._grace = settings.stop_grace
         self._deadline_moved = anyio.Event()
-        self._worker_ended = anyio.Event()
-        self._tokens: dict[str, ThreadKey] = {}
+        self._some_worker_ended = anyio.Event()
         self._watchers: list[Watcher] = []
         self._done = AgentsDone()
-        self._browsing: Counter[Generation] = Counter()
         self.ignored: Counter[str] = Counter()
         """Client frames that were ignored: undecodable ones, and unknown types."""
 
@@ -84,30 +71,25 @@ class Registry:
         """
         async with anyio.create_task_group() as deadlines:
             deadlines.start_soon(self._keep_deadlines)
-            async with anyio.create_task_group() as workers:
-                self._workers = workers
+            async with self._workers.serving():
                 try:
                     yield
                 finally:
                     self._is_closing = True
-                    workers.cancel_scope.shield = True
-                    self._stop_all(self._settings.stop_grace)
-            self._workers = None
-            if workers.cancel_scope.cancelled_caught:
-                log.warning("workers_outlived_the_grace")
+                    self._stop_all()
             deadlines.cancel_scope.cancel()
 
     def hurry(self) -> None:
-        """Shorten every grace to zero. Before the end has begun, it does nothing."""
+        """Shorten every grace to zero: of the stop that goes on, or of the one that will come."""
+        self._grace = 0.0
         if self._is_closing:
-            self._stop_all(0.0)
+            self._stop_all()
 
-    def _stop_all(self, grace: float) -> None:
+    def _stop_all(self) -> None:
         now = anyio.current_time()
-        if self._workers is not None:
-            self._workers.cancel_scope.deadline = now + grace + _STOP_MARGIN
+        self._workers.end_by(now + self._grace + STOP_MARGIN)
         for thread in self._threads.values():
-            thread.stop(now, grace=grace, reason="was stopped with the daemon")
+            thread.stop(now, grace=self._grace, reason="was stopped with the daemon")
 
     # Threads, the driving side
 
@@ -139,14 +121,12 @@ class Registry:
         for thread in list(self._threads.values()):
             thread.detach(client, now)
             self._forget_if_over(thread)
-        self._deadline_moved.set()
 
     def attach(self, client: Client, thread: ThreadKey, cursor: Cursor | None = None) -> Attachment:
         """Make the client follow the thread from where it left off, or from a snapshot on."""
         frame = frames.resume_conversation(thread.project_dir, thread.conversation_id)
         state = self._follow(client, thread, ThreadOptions())
         attachment = state.attach(client, frame, cursor, anyio.current_time())
-        self._deadline_moved.set()
         return attachment
 
     def views(self) -> Sequence[ThreadView]:
@@ -164,12 +144,8 @@ class Registry:
         return end
 
     def worker_with(self, token: str) -> ThreadKey | None:
-        """The thread whose present worker was given this token. Looks at every token there is."""
-        found = None
-        for known, key in self._tokens.items():
-            if hmac.compare_digest(known.encode(), token.encode("utf-8", "surrogatepass")):
-                found = key
-        return found
+        """The thread whose present worker was given this token."""
+        return self._workers.worker_with(token)
 
     # Hooks for whoever moves sessions between daemons, and for a daemon that ends by itself
 
@@ -182,10 +158,10 @@ class Registry:
         thread = self._threads.get(key)
         if thread is None:
             return
-        with anyio.fail_after(self._settings.stop_grace + _STOP_MARGIN):
+        with anyio.fail_after(self._settings.stop_grace + STOP_MARGIN):
             thread.stop(anyio.current_time(), reason="was moved")
             while thread.phase is not Phase.ABSENT:
-                await self._worker_ended.wait()
+                await self._some_worker_ended.wait()
 
     def deliver(self, key: ThreadKey, frame: bytes) -> None:
         """Deliver one frame to everyone who follows a thread."""
@@ -247,7 +223,6 @@ class Registry:
         if self._is_too_long(Held(client=client, frame=frame, relaunches=True)):
             return
         self._follow(client, key, options).open(client, frame, anyio.current_time())
-        self._deadline_moved.set()
 
     def _follow(self, client: Client, key: ThreadKey, options: ThreadOptions) -> Thread:
         """The client's thread from here on; it leaves the one it followed."""
@@ -276,7 +251,6 @@ class Registry:
             self._refuse(held, "you follow no thread: open a thread first", "no_thread")
         elif self._admits(held):
             thread.forward(held, anyio.current_time())
-            self._deadline_moved.set()
 
     def _ask(self, client: Client, kind: str, frame: bytes, project_dir: str | None = None) -> None:
         """A panel request, for the client's own thread or for any worker of the project."""
@@ -300,7 +274,6 @@ class Registry:
         if self._admits(held):
             self._threads.setdefault(thread.key, thread)
             thread.forward(held, anyio.current_time())
-            self._deadline_moved.set()
 
     def _serving(self, own: Thread | None, fresh: ThreadKey) -> Thread:
         """Which thread answers for a project: one's own, one with a worker, or a fresh one."""
@@ -375,97 +348,18 @@ class Registry:
         for watcher in tuple(self._watchers):
             watcher(key, view)
 
-    # Browser commands
+    # Workers and deadlines
 
-    def _order_browser(self, thread: Thread, line: bytes) -> None:
-        generation = thread.generation
-        try:
-            command_id = lines.id_of(line)
-        except lines.BadLine:
-            thread.dropped_lines += 1
-            return
-        if generation is None or self._workers is None or self._is_closing:
-            return
-        if self._browsing[generation] >= self._settings.max_browser_commands:
-            text = f"{self._browsing[generation]} browser commands of this worker wait already"
-            refused = frames.browser_failed(command_id, text)
-            thread.browser_answered(generation, refused, anyio.current_time())
-            return
-        self._browsing[generation] += 1
-        self._workers.start_soon(self._browse, thread, generation, line)
-
-    async def _browse(self, thread: Thread, generation: Generation, line: bytes) -> None:
-        assert self._relay is not None, "no relay, no order"
-        try:
-            result = await self._relay.forward(line)
-        finally:
-            self._browsing[generation] -= 1
-            if not self._browsing[generation]:
-                del self._browsing[generation]
-        thread.browser_answered(generation, result, anyio.current_time())
-
-    # Workers
-
-    def _order_launch(self, thread: Thread, delay: float) -> None:
-        assert self._workers is not None, "frames are handled while `serving` is entered"
+    def _launch(self, thread: Thread, delay: float) -> None:
         if self._is_closing:
             thread.launch_failed(_CLOSING, anyio.current_time())
         else:
-            self._workers.start_soon(self._own_worker, thread, delay)
+            self._workers.launch(thread, delay)
 
-    async def _own_worker(self, thread: Thread, delay: float) -> None:
-        """One task, one worker: launch it, pump its lines, tell the thread when it is gone."""
-        key = thread.key
-        generation = Generation(uuid.uuid4().hex)
-        # This task began as a copy of its first client's; it is the thread's, not that client's.
-        structlog.contextvars.clear_contextvars()
-        with structlog.contextvars.bound_contextvars(
-            project_dir=key.project_dir,
-            conversation_id=key.conversation_id,
-            generation=generation,
-        ):
-            reason = "was ended with the daemon"
-            token = secrets.token_hex(32)
-            self._tokens[token] = key
-            try:
-                await anyio.sleep(delay)
-                if thread.is_stop_wanted:
-                    reason = "was stopped before it began"
-                else:
-                    async with self._launch(key, thread.options, token) as worker:
-                        reason = await self._pump(thread, worker, generation)
-            except LaunchFailed as exc:
-                reason = str(exc)
-                log.warning("launch_failed", reason=reason)
-            except Exception:
-                # A fault of ours in one worker's task must not take the other threads down.
-                reason = "could not be looked after, which is a fault of roost"
-                log.exception("worker_task_failed")
-            finally:
-                now = anyio.current_time()
-                if thread.phase is Phase.LAUNCHING:
-                    thread.launch_failed(reason, now)
-                else:
-                    thread.exited(generation, reason, now)
-                del self._tokens[token]
-                self._forget_if_over(thread)
-                self._deadline_moved.set()
-                ended, self._worker_ended = self._worker_ended, anyio.Event()
-                ended.set()
-
-    async def _pump(self, thread: Thread, worker: Worker, generation: Generation) -> str:
-        log.info("worker_launched", worker_pid=worker.pid)
-        thread.launched(worker, generation, anyio.current_time())
-        if self._is_closing:
-            thread.stop(anyio.current_time(), grace=0.0)
-        async for batch in worker:
-            thread.take_lines(batch, anyio.current_time())
-            if thread.next_deadline is not None:
-                self._deadline_moved.set()
-        reason = worker.exit_reason()
-        asked = thread.phase is Phase.STOPPING
-        (log.info if asked else log.warning)("worker_exited", worker_pid=worker.pid, reason=reason)
-        return reason
+    def _worker_ended(self, thread: Thread) -> None:
+        self._forget_if_over(thread)
+        ended, self._some_worker_ended = self._some_worker_ended, anyio.Event()
+        ended.set()
 
     async def _keep_deadlines(self) -> None:
         """Sleep until the earliest deadline of any thread, or until one moved."""

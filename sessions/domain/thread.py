@@ -48,6 +48,8 @@ class Orders:
     """Relay a browser command; None when there is no relay."""
     changed: Callable[["Thread"], None] = lambda thread: None
     """The view is another one now."""
+    deadline_moved: Callable[[], None] = lambda: None
+    """`next_deadline` is another one now."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +93,7 @@ class Thread:
     _status_since: float = 0.0
     _told: tuple[object, ...] = ()
     """What the registry was last told of the view."""
+    _told_deadline: float | None = None
 
     def __post_init__(self) -> None:
         self._log = JoinLog(self.settings.join_lines, self.settings.join_bytes)
@@ -273,6 +276,7 @@ class Thread:
             self._worker.send(result)
         if self._idle_since is not None:
             self._idle_since = now
+        self._settle(now)
 
     # What others ask
 
@@ -699,6 +703,9 @@ class Thread:
         if view != self._told:
             self._told = view
             self.orders.changed(self)
+        if (deadline := self.next_deadline) != self._told_deadline:
+            self._told_deadline = deadline
+            self.orders.deadline_moved()
 
     def _present_status(self) -> str:
         if self.phase in (Phase.STOPPING, Phase.LAUNCHING):

@@ -1,0 +1,159 @@
+"""The tasks that own workers: one task, one worker.
+
+Each launches its worker, pumps its lines into the thread, and tells the thread when it is gone.
+Browser commands leave the order of the lines and have a task each. Decides nothing about threads.
+"""
+
+import hmac
+import secrets
+import uuid
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from sessions.domain import frames, lines
+from sessions.domain.keys import Generation, ThreadKey
+from sessions.domain.ports import BrowserRelay, LaunchFailed, LaunchWorker, Worker
+from sessions.domain.settings import RegistrySettings
+from sessions.domain.thread import Phase, Thread
+
+log = structlog.stdlib.get_logger()
+
+# How long the tasks may take past the grace before they are cancelled: SIGTERM's two seconds, and
+# a little for the drain.
+STOP_MARGIN = 5.0
+
+
+class Workers:
+    """Owns the workers of all threads. `ended(thread)` is called behind each worker's end."""
+
+    def __init__(
+        self,
+        launch: LaunchWorker,
+        settings: RegistrySettings,
+        relay: BrowserRelay | None,
+        ended: Callable[[Thread], None],
+    ) -> None:
+        self._launch = launch
+        self._settings = settings
+        self._relay = relay
+        self._ended = ended
+        self._tasks: TaskGroup | None = None
+        self._is_closing = False
+        self._tokens: dict[str, ThreadKey] = {}
+        self._browsing: Counter[Generation] = Counter()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Run tasks while the block runs; leaving it waits for them, at most to `end_by`."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            try:
+                yield
+            finally:
+                self._is_closing = True
+        self._tasks = None
+        if tasks.cancel_scope.cancelled_caught:
+            log.warning("workers_outlived_the_grace")
+
+    def end_by(self, deadline: float) -> None:
+        """What is left then is cancelled, and its processes are killed. Until then nothing is."""
+        assert self._tasks is not None, "workers are ended while `serving` is entered"
+        self._tasks.cancel_scope.shield = True
+        self._tasks.cancel_scope.deadline = deadline
+
+    def launch(self, thread: Thread, delay: float) -> None:
+        """Start the task of a new worker, which begins after so many seconds."""
+        assert self._tasks is not None, "frames are handled while `serving` is entered"
+        self._tasks.start_soon(self._own, thread, delay)
+
+    def worker_with(self, token: str) -> ThreadKey | None:
+        """Whose present worker was given this token. Takes as long for one as for another."""
+        found = None
+        given = token.encode("utf-8", "surrogatepass")
+        for known, key in self._tokens.items():
+            if hmac.compare_digest(known.encode(), given):
+                found = key
+        return found
+
+    def browse(self, thread: Thread, line: bytes) -> None:
+        """Relay a worker's browser command; its result goes back to that worker."""
+        generation = thread.generation
+        try:
+            command_id = lines.id_of(line)
+        except lines.BadLine:
+            thread.dropped_lines += 1
+            return
+        if generation is None or self._tasks is None or self._is_closing:
+            return
+        waiting = self._browsing[generation]
+        if waiting >= self._settings.max_browser_commands:
+            text = f"{waiting} browser commands of this worker wait already"
+            refused = frames.browser_failed(command_id, text)
+            thread.browser_answered(generation, refused, anyio.current_time())
+            return
+        self._browsing[generation] += 1
+        self._tasks.start_soon(self._browse, thread, generation, line)
+
+    async def _browse(self, thread: Thread, generation: Generation, line: bytes) -> None:
+        assert self._relay is not None, "without a relay no thread orders this"
+        try:
+            result = await self._relay.forward(line)
+        finally:
+            self._browsing[generation] -= 1
+            if not self._browsing[generation]:
+                del self._browsing[generation]
+        thread.browser_answered(generation, result, anyio.current_time())
+
+    async def _own(self, thread: Thread, delay: float) -> None:
+        """One task, one worker: launch it, pump its lines, tell the thread when it is gone."""
+        key = thread.key
+        generation = Generation(uuid.uuid4().hex)
+        # This task began as a copy of its first client's; it is the thread's, not that client's.
+        structlog.contextvars.clear_contextvars()
+        with structlog.contextvars.bound_contextvars(
+            project_dir=key.project_dir,
+            conversation_id=key.conversation_id,
+            generation=generation,
+        ):
+            reason = "was ended with the daemon"
+            token = secrets.token_hex(32)
+            self._tokens[token] = key
+            try:
+                await anyio.sleep(delay)
+                if thread.is_stop_wanted:
+                    reason = "was stopped before it began"
+                else:
+                    async with self._launch(key, thread.options, token) as worker:
+                        reason = await self._pump(thread, worker, generation)
+            except LaunchFailed as exc:
+                reason = str(exc)
+                log.warning("launch_failed", reason=reason)
+            except Exception:
+                # A fault of ours in one worker's task must not take the other threads down.
+                reason = "could not be looked after, which is a fault of roost"
+                log.exception("worker_task_failed")
+            finally:
+                now = anyio.current_time()
+                del self._tokens[token]
+                if thread.phase is Phase.LAUNCHING:
+                    thread.launch_failed(reason, now)
+                else:
+                    thread.exited(generation, reason, now)
+                self._ended(thread)
+
+    async def _pump(self, thread: Thread, worker: Worker, generation: Generation) -> str:
+        log.info("worker_launched", worker_pid=worker.pid)
+        thread.launched(worker, generation, anyio.current_time())
+        if self._is_closing:
+            thread.stop(anyio.current_time(), grace=0.0)
+        async for batch in worker:
+            thread.take_lines(batch, anyio.current_time())
+        reason = worker.exit_reason()
+        asked = thread.phase is Phase.STOPPING
+        (log.info if asked else log.warning)("worker_exited", worker_pid=worker.pid, reason=reason)
+        return reason
