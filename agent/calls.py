@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent.domain.approval import PLAN_REFUSAL, Effect, Mode, Verdict, verdict
+from agent.domain.approval import PLAN_REFUSAL, Effect, Verdict, verdict
 from agent.domain.conversation import Answer
 from agent.domain.entries import CallStarted, Resulted, StateSet
 from agent.domain.events import Interrupt, StateDelta, ToolCallResult
@@ -42,8 +42,7 @@ class Calls:
     def __init__(self, say: Say, equipment: Equipment) -> None:
         self._say = say
         self._rec = say.recorder
-        self._tools = equipment.tools
-        self._mode: Mode = equipment.mode
+        self.equipment = equipment
         self.is_running = False
 
     async def handle(self, calls: Sequence[ToolCall]) -> list[Interrupt]:
@@ -55,7 +54,7 @@ class Calls:
             if isinstance(ready, ToolResult):
                 await self.finish(call.id, ready)
                 continue
-            match verdict(self._mode, ready.effect):
+            match verdict(self.equipment.mode, ready.effect):
                 case Verdict.RUN:
                     await self._run(ready)
                 case Verdict.REFUSE:
@@ -99,9 +98,10 @@ class Calls:
             self._say(StateDelta(delta=[{"op": "add", "path": f"/{key}", "value": value}]))
 
     def _prepare(self, call: ToolCall) -> _Ready | ToolResult:
-        tool = self._tools.get(call.function.name)
+        tools = self.equipment.tools
+        tool = tools.get(call.function.name)
         if tool is None:
-            known = ", ".join(sorted(self._tools))
+            known = ", ".join(sorted(tools))
             error = f"There is no tool {call.function.name!r}. The tools are: {known}."
             return ToolResult(success=False, error=error)
         try:

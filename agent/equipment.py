@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.domain.approval import Mode
-from agent.domain.ports import LanguageModel, Tool
+from agent.domain.ports import LanguageModel, Models, Tool
 
 DEFAULT_MAX_TURNS = 50
+DEFAULT_TOOL_APPROVAL_TIMEOUT = 300.0
 
 
 class StartFailed(Exception):
@@ -25,4 +26,7 @@ class Equipment:
     tools: Mapping[str, Tool]
     mode: Mode
     instructions: str
+    models: Models
+    has_judge: bool = False
     max_turns: int = DEFAULT_MAX_TURNS
+    tool_approval_timeout: float = DEFAULT_TOOL_APPROVAL_TIMEOUT

@@ -144,7 +144,7 @@ class Run:
     async def _to_its_end(self, equipment: Prepared) -> End:
         try:
             with self._scope:
-                return await self._go(await equipment())
+                return await self._go(equipment)
         except _StoppedAfterCall:
             return End("cancelled")
         except ModelFailed as exc:
@@ -158,13 +158,17 @@ class Run:
             return End("error", error=_BUG, code="internal")
         return End("cancelled")
 
-    async def _go(self, equipment: Equipment) -> End:
+    async def _go(self, prepared: Prepared) -> End:
+        equipment = await prepared()
         calls = self._calls = Calls(self._say, equipment)
         await self._give_notice(equipment)
         if self._work.answers:
             await calls.resume(self._suspended_calls(), self._work.answers)
             self._check_stop()
         for _ in range(equipment.max_turns):
+            # What was chosen meanwhile (the model, the mode) counts from this turn on.
+            equipment = calls.equipment = await prepared()
+            await self._give_notice(equipment)
             response = self._response = Response(self._say)
             await self._respond(response, equipment)
             wanted = await response.close()

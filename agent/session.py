@@ -5,17 +5,18 @@ turn (snapshots, command results) are written by the reader, between whole lines
 neither where lines come from nor what a model is.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
 
 from agent.commands import CommandFailed, Commands
 from agent.domain.conversation import Answer, Conversation
 from agent.domain.entries import Accepted
 from agent.domain.events import Event, MessagesSnapshot, RunError
-from agent.domain.ports import HistoryFailed, Lines, Log
-from agent.equipment import Equipment, StartFailed
+from agent.domain.messages import HIDDEN
+from agent.domain.ports import HistoryFailed, Lines, Log, Project
 from agent.inputs import (
     BadInput,
     RunInput,
@@ -24,17 +25,18 @@ from agent.inputs import (
     json_object,
     read_run_input,
 )
+from agent.panel import Panel
 from agent.recorder import Recorder
 from agent.run import End, Run, Work
 from agent.say import Say, encode_line
+from agent.supply import Prepare, Supply
+from agent.tool_requests import ToolRequests
 
 PROTOCOL = 1
 # How long a call may take to end when stdin has ended; the daemon kills after 25 s.
 CALL_GRACE = 20.0
 # Bad lines are told to the operator one by one, up to here; then only counted.
 _LOGGED_BAD_LINES = 20
-
-Prepare = Callable[[], Awaitable[Equipment]]
 
 
 class Session:
@@ -48,11 +50,11 @@ class Session:
         save: SaveAttachment,
         new_id: Callable[[], str],
         log: Log,
+        project: Project,
     ) -> None:
         self.conversation: Conversation = recorder.conversation
         self._rec = recorder
         self._lines = lines
-        self._prepare = prepare
         self._save = save
         self._new_id = new_id
         self._log = log
@@ -63,8 +65,10 @@ class Session:
         self._blocked = False
         self._ending = False
         self._bad_lines = 0
-        self._equipment: Equipment | StartFailed | None = None
-        self._prepared = anyio.Event()
+        self._supply = Supply(prepare)
+        self._panel = Panel(project, self._supply, self._write, log)
+        self._requests = ToolRequests(recorder, self._supply, self._write, self._tell, log)
+        self._tasks: TaskGroup | None = None
         self.last_end: End | None = None
         self.commands = Commands(
             {"ping": self._ping, "get_state": self._get_state, "prompt": self._prompt}
@@ -83,6 +87,7 @@ class Session:
     async def serve(self, stdin: AsyncIterator[Sequence[bytes]]) -> None:
         """Serve lines until they end; what runs then ends too. Raises StartFailed."""
         async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
             tasks.start_soon(self._rec.serve_partials)
             tasks.start_soon(self._get_ready)
             tasks.start_soon(self._read, stdin)
@@ -151,6 +156,12 @@ class Session:
                 self._tell(MessagesSnapshot(messages=self.conversation.transcript.visible()))
             case "command":
                 self._write(await self.commands.answer(frame))
+            case "tool_request" if self._tasks is not None:
+                self._requests.take(frame, self._tasks)
+            case "approval_response":
+                self._requests.decide(frame)
+            case _ if kind in self._panel.kinds and self._tasks is not None:
+                await self._panel.take(kind, frame, self._tasks)
             case _:
                 self._log("debug", "frame_ignored", frame_type=kind[:80])
 
@@ -178,6 +189,7 @@ class Session:
         if messages:
             stamped = await self._rec.record(Accepted(messages=list(messages), run_id=found.run_id))
             accepted = next(entry for entry in stamped if isinstance(entry, Accepted))
+            await self._note_inputs(accepted)
         if answers:
             # The messages of a resume belong to its run; others that wait keep waiting.
             self._resume = Work(found.run_id, accepted, answers)
@@ -185,6 +197,12 @@ class Session:
             return "ignored"
         self._wake.set()
         return "queued" if is_busy and not answers else "started"
+
+    async def _note_inputs(self, accepted: Accepted) -> None:
+        """What people typed can be called back in every conversation of the project."""
+        for message in accepted.messages:
+            if self._tasks is not None and not message.is_marked(HIDDEN):
+                await self._panel.note_input(message.text, self._tasks)
 
     def _open_answers(self, found: RunInput) -> tuple[Answer, ...]:
         """The answers to what is open, all of it or nothing. Raises BadInput when some miss."""
@@ -227,7 +245,7 @@ class Session:
     async def _execute(self, work: Work) -> None:
         run = self._run = Run(self._say, self._log, work)
         try:
-            self.last_end = await run.execute(self._wait_equipment)
+            self.last_end = await run.execute(self._supply.wait)
         except HistoryFailed as exc:
             # Not even begun: the input keeps its place, and the next one that comes tries again.
             self._blocked = True
@@ -236,25 +254,15 @@ class Session:
             self._run = None
 
     async def _get_ready(self) -> None:
-        try:
-            self._equipment = await self._prepare()
-        except StartFailed as exc:
-            self._equipment = exc
+        await self._supply.get_ready()
+        if (failure := self._supply.failure) is not None:
             if self._run is None:
-                self._tell(RunError(message=str(exc), code="settings"))
+                self._tell(RunError(message=str(failure), code="settings"))
             self.end(0)
-        self._prepared.set()
-
-    async def _wait_equipment(self) -> Equipment:
-        await self._prepared.wait()
-        if isinstance(self._equipment, StartFailed):
-            raise self._equipment
-        assert self._equipment is not None
-        return self._equipment
 
     def _raise_start_failure(self) -> None:
-        if isinstance(self._equipment, StartFailed):
-            raise self._equipment
+        if self._supply.failure is not None:
+            raise self._supply.failure
 
     # -- commands --------------------------------------------------------------------------
 
@@ -262,7 +270,7 @@ class Session:
         return {"pong": True}
 
     async def _get_state(self, _args: Mapping[str, object]) -> object:
-        ready = self._equipment if isinstance(self._equipment, Equipment) else None
+        ready = self._supply.ready
         return {
             "conversationId": self.conversation.conversation_id,
             "runId": self._run.run_id if self._run else None,

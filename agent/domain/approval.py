@@ -8,6 +8,12 @@ from enum import Enum
 from typing import Literal
 
 Mode = Literal["standard", "plan", "auto", "auto-with-judge"]
+MODES: dict[str, Mode] = {
+    "standard": "standard",
+    "plan": "plan",
+    "auto": "auto",
+    "auto-with-judge": "auto-with-judge",
+}
 
 
 class Effect(Enum):

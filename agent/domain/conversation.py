@@ -21,6 +21,8 @@ from agent.domain.entries import (
     RunOpened,
     Said,
     StateSet,
+    ToolAnswered,
+    ToolRequested,
 )
 from agent.domain.events import Interrupt, Outcome, RunFinished
 from agent.domain.messages import INTERRUPTED, Message, ToolCall, result_text
@@ -114,6 +116,8 @@ class Conversation:
             case RunEnded():
                 self.open_run = None
                 self.suspended = entry if entry.outcome == "interrupt" else None
+            case ToolRequested() | ToolAnswered():
+                pass  # a panel's business: recorded, and no part of what was said
 
     def is_known(self, message_id: str) -> bool:
         """Does the conversation already have this message, or a place in the queue for it?"""

@@ -96,6 +96,24 @@ class StateSet(_Entry, tag="state"):
     value: object
 
 
+class ToolRequested(_Entry, tag="tool_request"):
+    """A tool was asked for by a panel and is about to run, outside of any run. No message."""
+
+    request_id: str
+    tool: str
+    arguments: str
+
+
+class ToolAnswered(_Entry, tag="tool_request_result"):
+    """What such a request came to; also one that was declined, and so never ran."""
+
+    request_id: str
+    tool: str
+    success: bool
+    output: str = ""
+    error: str = ""
+
+
 RunEnd = Literal["success", "interrupt", "cancelled", "error", "interrupted"]
 
 
@@ -122,6 +140,8 @@ Entry = (
     | Resulted
     | StateSet
     | RunEnded
+    | ToolRequested
+    | ToolAnswered
 )
 
 _decoder = msgspec.json.Decoder(Entry)

@@ -159,6 +159,13 @@ class ToolCallResult(Event, tag="TOOL_CALL_RESULT"):
     role: Literal["tool"]
 
 
+class Custom(Event, tag="CUSTOM"):
+    """What the protocol has no event for."""
+
+    name: str
+    value: dict[str, object]
+
+
 Growth = (
     TextMessageStart
     | TextMessageContent

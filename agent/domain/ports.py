@@ -11,6 +11,7 @@ from typing import Protocol
 from agent.domain.approval import Effect
 from agent.domain.entries import Entry, Responded
 from agent.domain.messages import Message
+from agent.domain.project import ConversationSummary, Skill
 
 
 class AgentError(Exception):
@@ -160,3 +161,29 @@ class LanguageModel(Protocol):
     """A model that answers in pieces. Iterating raises ModelFailed."""
 
     def respond(self, request: ModelInput) -> AbstractAsyncContextManager[AsyncIterator[Piece]]: ...
+
+
+class Models(Protocol):
+    """The models that can be chosen."""
+
+    async def names(self) -> Sequence[str]:
+        """What is configured, the default first. Bounded in time; never raises."""
+        ...
+
+    def find(self, name: str) -> LanguageModel:
+        """Raises ModelFailed for a name that can't be a model's."""
+        ...
+
+
+class Project(Protocol):
+    """What the project has to show. Nothing here raises: trouble with a file is logged."""
+
+    async def conversations(self) -> Sequence[ConversationSummary]: ...
+
+    async def inputs(self) -> Sequence[str]:
+        """What people typed, in all conversations of the project, oldest first."""
+        ...
+
+    async def add_input(self, text: str) -> None: ...
+
+    async def skills(self) -> Sequence[Skill]: ...

@@ -50,11 +50,16 @@ class JsonlHistory:
     """One open history file. Load it once, then append; `close` when done."""
 
     def __init__(
-        self, path: Path, log: Log, write: Callable[[int, memoryview], int] = os.write
+        self,
+        path: Path,
+        log: Log,
+        write: Callable[[int, memoryview], int] = os.write,
+        before_first: Callable[[], None] | None = None,
     ) -> None:
         self._path = path
         self._log = log
         self._write = write
+        self._before_first = before_first
         self._fd = -1
         self._end = 0
 
@@ -131,6 +136,9 @@ class JsonlHistory:
         try:
             if self._fd < 0:
                 self._create()
+            if self._before_first is not None:
+                self._before_first()
+                self._before_first = None
             rest = memoryview(data)
             while rest:
                 rest = rest[self._write(self._fd, rest) :]

@@ -189,6 +189,7 @@ class HeadlessSettings:
     agent: AgentSection = AgentSection()
     providers: Providers = field(default_factory=dict[str, ProviderSection])
     logging: LoggingSection = LoggingSection()
+    worker: WorkerSection = WorkerSection()
     ignored: tuple[str, ...] = ()
     """One sentence per file whose settings did not count, for the log. Not a setting itself."""
 

@@ -20,7 +20,7 @@ from agent.domain.ports import (
     TextPiece,
     ToolSpec,
 )
-from agent.infrastructure.models.catalogue import ProviderAccess, find_model
+from agent.infrastructure.models.catalogue import Catalogue, ProviderAccess, find_model
 from agent.infrastructure.models.pydantic_model import PydanticModel
 from tests.agent.support.fakes import FakeLog, counting_ids
 from tests.agent.support.openai_server import (
@@ -235,3 +235,43 @@ async def test_an_unknown_provider_lists_some_that_are_known() -> None:
 def test_a_name_that_is_none_is_refused_at_once(name: str) -> None:
     with pytest.raises(ModelFailed):
         find_model(name, {}, counting_ids(), FakeLog())
+
+
+# -- the catalogue -----------------------------------------------------------------------------
+
+
+def catalogue(log: FakeLog | None = None, url: str | None = None, **environ: str) -> Catalogue:
+    access = {"openai": ProviderAccess(url, KEY)} if url else {}
+    return Catalogue(
+        default="openai:mine",
+        access=access,
+        environ=environ,
+        new_id=counting_ids(),
+        log=log or FakeLog(),
+    )
+
+
+async def test_a_local_servers_own_models_are_listed_the_default_first() -> None:
+    with openai_server() as server:
+        server.models = ["llama", "qwen"]
+        found = catalogue(url=server.url)
+        expected = ["openai:mine", "openai:llama", "openai:qwen", "demo:scripted"]
+        assert await found.names() == await found.names() == expected
+        assert server.keys == [f"Bearer {KEY}"]  # asked once
+
+
+async def test_a_server_that_can_not_list_its_models_costs_only_its_part_of_the_list() -> None:
+    log = FakeLog()
+    with openai_server() as server:
+        assert await catalogue(log, server.url).names() == ["openai:mine", "demo:scripted"]
+    assert await catalogue(log, server.url).names() == ["openai:mine", "demo:scripted"]
+    assert log.names() == ["models_not_listed"] * 2
+    assert KEY not in str(log.events)
+
+
+async def test_providers_whose_key_is_in_the_environment_are_listed_without_asking_them() -> None:
+    names = await catalogue(ANTHROPIC_API_KEY="x", GEMINI_API_KEY="y").names()
+    assert any(name.startswith("anthropic:claude") for name in names)
+    assert any(name.startswith("google:gemini") for name in names)
+    assert not any(name.startswith("groq:") for name in names)
+    assert (names[0], names[-1]) == ("openai:mine", "demo:scripted")

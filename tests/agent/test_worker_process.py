@@ -306,6 +306,32 @@ def test_a_task_that_needs_approval_stops_and_says_how_to_go_on(tmp_path: Path) 
     assert one_shot(place, "--session-id", "s1", "--approve").returncode == 1
 
 
+async def test_a_panel_lists_chooses_and_runs_a_command(tmp_path: Path) -> None:
+    place = a_place(tmp_path, ROOST_WORKER__TOOL_APPROVAL_TIMEOUT="200ms")
+    async with worker(place) as it:
+        await it.ask("help", "m1")
+        await it.wait_end()
+        await it.send(type="list_conversations")
+        listed = await it.wait_for(lambda line: line["type"] == "conversations")
+        saved = msgspec.convert(listed["conversations"], list[dict[str, object]])
+        assert [(c["id"], c["title"], c["message_count"]) for c in saved] == [("c", "help", 2)]
+        await it.send(type="list_history")
+        assert (await it.next_line())["history"] == ["help"]
+        await it.send(type="list_models")
+        models = await it.next_line()
+        assert models == {"type": "models", "models": ["demo:scripted"], "current": "demo:scripted"}
+        command = msgspec.json.encode({"command": "echo out; echo err >&2; exit 3"}).decode()
+        await it.send(type="tool_request", id="t1", tool_name="Bash", tool_args=command)
+        expired = await it.wait_for(lambda line: line["type"] == "tool_result")
+        assert "not approved" in str(expired["error"])
+        await it.send(type="set_mode", mode="auto")
+        await it.send(type="tool_request", id="t2", tool_name="Bash", tool_args=command)
+        ran = await it.wait_for(lambda line: line["type"] == "tool_result")
+        assert ran["success"] is False
+        assert ran["output"] == "out\nerr\n"
+        assert ran["error"] == "Exit code 3."
+
+
 def test_one_task_can_print_event_lines(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     done = one_shot(place, "--format", "ag-ui", "help")

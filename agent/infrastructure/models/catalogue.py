@@ -3,11 +3,14 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
+import anyio
+import httpx2
+import msgspec
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models import KnownModelName, Model, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 
 from agent.domain.ports import Log, ModelFailed
@@ -16,6 +19,13 @@ from agent.infrastructure.models.pydantic_model import PydanticModel
 from agent.infrastructure.models.scripted import NAME, scripted_model
 
 DEFAULT_MODEL = f"demo:{NAME}"
+# A list is to choose from, and is asked for while somebody waits.
+_MOST_OF_ONE = 100
+_LIST_TIMEOUT = 2.0
+_LIST_IS_FRESH = 30.0
+_LONGEST_LIST = 1024 * 1024
+# Providers whose own servers list models in another way than OpenAI's.
+_OTHER_LISTS = frozenset({"anthropic", "azure", "bedrock", "cohere", "google", "huggingface"})
 # Our own extras; other providers' packages are installed by the library's.
 _EXTRAS = frozenset({"anthropic", "google", "openai"})
 # The ones people ask for, for the error that lists them; the library knows more.
@@ -26,12 +36,99 @@ KNOWN_PROVIDERS = (
 )  # fmt: skip
 
 
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _ModelList(msgspec.Struct):
+    data: list[_Model] = []
+
+
 @dataclass(frozen=True, slots=True)
 class ProviderAccess:
     """How to reach a provider, as far as it is set."""
 
     base_url: str | None = None
     api_key: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Catalogue:
+    """The models of the configured providers, for a list to choose from."""
+
+    default: str
+    access: Mapping[str, ProviderAccess]
+    environ: Mapping[str, str]
+    new_id: Callable[[], str]
+    log: Log
+    _served: dict[str, tuple[float, list[str]]] = field(
+        default_factory=dict[str, tuple[float, list[str]]]
+    )
+
+    def find(self, name: str) -> PydanticModel:
+        """Raises ModelFailed for a name that can't be a model's."""
+        return find_model(name, self.access, self.new_id, self.log)
+
+    async def names(self) -> list[str]:
+        """The default, what each configured provider has, and the stand-in."""
+        found = [self.default]
+        for provider in self._providers():
+            base_url = self._base_url(provider)
+            if base_url is not None and provider not in _OTHER_LISTS:
+                found += await self._served_models(provider, base_url)
+            else:
+                found += known_models(provider)[:_MOST_OF_ONE]
+        return list(dict.fromkeys([*found, DEFAULT_MODEL]))
+
+    def _providers(self) -> list[str]:
+        by_key = [p for p in KNOWN_PROVIDERS if any(self.environ.get(k) for k in _key_names(p))]
+        return list(dict.fromkeys([*self.access, *by_key]))
+
+    def _base_url(self, provider: str) -> str | None:
+        reach = self.access.get(provider)
+        if reach is not None and reach.base_url:
+            return reach.base_url
+        return self.environ.get(f"{provider.upper().replace('-', '_')}_BASE_URL") or None
+
+    async def _served_models(self, provider: str, base_url: str) -> list[str]:
+        """What a server says that it has; nothing when it does not answer soon."""
+        asked, found = self._served.get(provider, (-_LIST_IS_FRESH, []))
+        if anyio.current_time() - asked < _LIST_IS_FRESH:
+            return found
+        reach = self.access.get(provider, ProviderAccess())
+        key = reach.api_key or next(
+            (v for k in _key_names(provider) if (v := self.environ.get(k))), ""
+        )
+        found = []
+        try:
+            with anyio.fail_after(_LIST_TIMEOUT):
+                found = await _fetch_models(base_url, key)
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, msgspec.DecodeError) as exc:
+            self.log("info", "models_not_listed", provider=provider, reason=type(exc).__name__)
+        names = [f"{provider}:{name}" for name in found[:_MOST_OF_ONE]]
+        self._served[provider] = (anyio.current_time(), names)
+        return names
+
+
+def known_models(provider: str) -> list[str]:
+    """The names that the library knows of a provider's models."""
+    names: tuple[str, ...] = get_args(KnownModelName.__value__)
+    return [name for name in names if name.startswith(f"{provider}:")]
+
+
+async def _fetch_models(base_url: str, key: str) -> list[str]:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with (
+        httpx2.AsyncClient(timeout=_LIST_TIMEOUT) as client,
+        client.stream("GET", base_url.rstrip("/") + "/models", headers=headers) as response,
+    ):
+        response.raise_for_status()
+        data = bytearray()
+        async for piece in response.aiter_bytes():
+            data += piece
+            if len(data) > _LONGEST_LIST:
+                return []
+    return [model.id for model in msgspec.json.decode(data, type=_ModelList).data]
 
 
 def find_model(
@@ -129,6 +226,11 @@ def _missing_package(provider: str, exc: ImportError) -> ModelFailed:
         f"The package for {provider} is not installed. Install it: pip install '{package}'",
         "model_package",
     )
+
+
+def _key_names(provider: str) -> tuple[str, ...]:
+    name = f"{provider.upper().replace('-', '_')}_API_KEY"
+    return (name, "GEMINI_API_KEY") if provider == "google" else (name,)
 
 
 def _keys(provider: str, access: Mapping[str, ProviderAccess]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from dependency_injector import containers, providers
 
-from agent.infrastructure.models.catalogue import find_model
+from agent.infrastructure.models.catalogue import Catalogue
 from agent.infrastructure.tools.bash import Bash
 from agent.infrastructure.tools.files import Edit, Read, Write
 from agent.infrastructure.tools.search import Glob, Grep
@@ -14,14 +14,22 @@ class HeadlessContainer(containers.DeclarativeContainer):
 
     project_dir: providers.Dependency[object] = providers.Dependency()
     environ: providers.Dependency[object] = providers.Dependency()
+    provider_environ: providers.Dependency[object] = providers.Dependency()
     sandbox: providers.Dependency[object] = providers.Dependency()
     tool_timeout: providers.Dependency[object] = providers.Dependency()
-    model_name: providers.Dependency[object] = providers.Dependency()
+    default_model: providers.Dependency[object] = providers.Dependency()
     access: providers.Dependency[object] = providers.Dependency()
     new_id: providers.Dependency[object] = providers.Dependency()
     log: providers.Dependency[object] = providers.Dependency()
 
-    model = providers.Singleton(find_model, name=model_name, access=access, new_id=new_id, log=log)
+    models = providers.Singleton(
+        Catalogue,
+        default=default_model,
+        access=access,
+        environ=provider_environ,
+        new_id=new_id,
+        log=log,
+    )
     tools = providers.List(
         providers.Singleton(Bash, project_dir=project_dir, environ=environ, timeout=tool_timeout),
         providers.Singleton(Read, sandbox=sandbox),

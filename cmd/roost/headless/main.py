@@ -23,11 +23,13 @@ from agent.equipment import Equipment, StartFailed
 from agent.infrastructure.attachments import AttachmentFolder
 from agent.infrastructure.jsonl_history import JsonlHistory, file_stem
 from agent.infrastructure.lease import ConversationInUse, lease
+from agent.infrastructure.project_files import ProjectFiles, recent_file
 from agent.infrastructure.stdio import StdinLines, StdoutLines
 from agent.opening import open_conversation
 from agent.recorder import Recorder
 from agent.say import encode_line
-from agent.session import Prepare, Session
+from agent.session import Session
+from agent.supply import Prepare
 from roost.exit_codes import ExitCode
 from roost.headless.deferred_log import DeferredLog
 from roost.headless.options import Options, new_id, now
@@ -64,6 +66,7 @@ async def _main(options: Options, log: DeferredLog) -> ExitCode:
             attachments = AttachmentFolder(
                 folder.parent / "attachments" / file_stem(conversation_id)
             )
+            project = ProjectFiles(options.project_dir, home.path, folder, log)
             prepare = Preparation(
                 home=home,
                 project_dir=options.project_dir,
@@ -79,10 +82,10 @@ async def _main(options: Options, log: DeferredLog) -> ExitCode:
                 return await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
 
             if options.serve:
-                return await _serve(recorder, prepared, attachments, log)
+                return await _serve(recorder, prepared, attachments, project, log)
             from roost.headless.one_shot import run_one
 
-            return await run_one(options, recorder, prepared, attachments, log)
+            return await run_one(options, recorder, prepared, attachments, project, log)
     except (ConversationInUse, HistoryFailed) as exc:
         if options.serve:
             # Whoever waits for this thread is told why; there will be no ready line.
@@ -97,7 +100,10 @@ def _conversation_file(
 ) -> Generator[tuple[JsonlHistory, list[Entry]]]:
     stem = file_stem(conversation_id)
     with lease(folder / f"{stem}.lease"):
-        history = JsonlHistory(folder / f"{stem}.jsonl", log)
+        recent = recent_file(folder)
+        history = JsonlHistory(
+            folder / f"{stem}.jsonl", log, before_first=lambda: recent.note(stem)
+        )
         try:
             yield history, history.load().entries
         finally:
@@ -105,10 +111,14 @@ def _conversation_file(
 
 
 async def _serve(
-    recorder: Recorder, prepared: Prepare, attachments: AttachmentFolder, log: DeferredLog
+    recorder: Recorder,
+    prepared: Prepare,
+    attachments: AttachmentFolder,
+    project: ProjectFiles,
+    log: DeferredLog,
 ) -> ExitCode:
     lines = StdoutLines(1)
-    session = Session(recorder, lines, prepared, attachments.save, new_id, log)
+    session = Session(recorder, lines, prepared, attachments.save, new_id, log, project)
     code = ExitCode.DONE
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lines.serve)

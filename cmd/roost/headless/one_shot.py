@@ -15,10 +15,12 @@ from agent.domain.messages import Message
 from agent.domain.ports import HistoryFailed, Lines
 from agent.equipment import StartFailed
 from agent.infrastructure.attachments import AttachmentFolder
+from agent.infrastructure.project_files import ProjectFiles
 from agent.infrastructure.stdio import StdoutLines
 from agent.inputs import RunInput
 from agent.recorder import Recorder
-from agent.session import Prepare, Session
+from agent.session import Session
+from agent.supply import Prepare
 from roost.exit_codes import ExitCode
 from roost.headless.deferred_log import DeferredLog
 from roost.headless.options import Options, new_id
@@ -76,12 +78,13 @@ async def run_one(
     recorder: Recorder,
     prepare: Prepare,
     attachments: AttachmentFolder,
+    project: ProjectFiles,
     log: DeferredLog,
 ) -> ExitCode:
     """Run the task, or the decision, to its end."""
     out = StdoutLines(1) if options.event_lines else None
     lines: Lines = out or TextLines()
-    session = Session(recorder, lines, prepare, attachments.save, new_id, log)
+    session = Session(recorder, lines, prepare, attachments.save, new_id, log, project)
     code = ExitCode.FAILED
     async with anyio.create_task_group() as tasks:
         if out is not None:

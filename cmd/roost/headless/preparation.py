@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from agent.domain.approval import Mode
-from agent.domain.ports import LanguageModel, ModelFailed, Tool
+from agent.domain.ports import LanguageModel, ModelFailed, Models, Tool
 from agent.equipment import DEFAULT_MAX_TURNS, Equipment, StartFailed
 from agent.infrastructure.tools.sandbox import Sandbox
 from agent.instructions import instructions
@@ -64,7 +64,8 @@ class Preparation:
             environ=_environment_of_tools(self.environ),
             sandbox=sandbox,
             tool_timeout=agent.tool_timeout,
-            model_name=model_name,
+            default_model=agent.model or DEFAULT_MODEL,
+            provider_environ=self.environ,
             access={
                 name: ProviderAccess(
                     section.base_url,
@@ -78,7 +79,8 @@ class Preparation:
         container.check_dependencies()
         tools = cast(list[Tool], container.tools())
         try:
-            model: LanguageModel = container.model()
+            models: Models = container.models()
+            model: LanguageModel = models.find(model_name)
         except ModelFailed as exc:
             raise StartFailed(str(exc)) from exc
         return Equipment(
@@ -92,7 +94,9 @@ class Preparation:
                 agent.system_prompt,
                 agent.custom_instructions,
             ),
+            models=models,
             max_turns=agent.max_turns or DEFAULT_MAX_TURNS,
+            tool_approval_timeout=settings.worker.tool_approval_timeout,
         )
 
     def _log_to(self, stderr_json: bool, level: Level) -> None:

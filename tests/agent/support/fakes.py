@@ -14,12 +14,14 @@ from agent.domain.entries import Entry, decode_entry, encode_entry
 from agent.domain.ports import (
     BadArguments,
     HistoryFailed,
+    ModelFailed,
     ModelInput,
     Piece,
     ResponseDone,
     ToolResult,
     ToolSpec,
 )
+from agent.domain.project import ConversationSummary, Skill
 
 Line = dict[str, object]
 
@@ -120,6 +122,47 @@ class FakeModel:
         self.requests.append(request)
         step = self.responses.pop(0)
         yield _FakePieces(step, self)
+
+
+@dataclass(slots=True)
+class FakeModels:
+    """Two models to choose from."""
+
+    model: FakeModel
+    other: FakeModel = field(default_factory=lambda: FakeModel([]))
+
+    async def names(self) -> list[str]:
+        await anyio.lowlevel.checkpoint()
+        return ["fake:one", "fake:two"]
+
+    def find(self, name: str) -> FakeModel:
+        if name not in ("fake:one", "fake:two"):
+            raise ModelFailed(f"There is no model {name!r}.", "model_unknown")
+        return self.model if name == "fake:one" else self.other
+
+
+@dataclass(slots=True)
+class FakeProject:
+    """A project with what the test put into it."""
+
+    saved: list[ConversationSummary] = field(default_factory=list[ConversationSummary])
+    typed: list[str] = field(default_factory=list[str])
+
+    async def conversations(self) -> list[ConversationSummary]:
+        await anyio.lowlevel.checkpoint()
+        return self.saved
+
+    async def inputs(self) -> list[str]:
+        await anyio.lowlevel.checkpoint()
+        return self.typed
+
+    async def add_input(self, text: str) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.typed.append(text)
+
+    async def skills(self) -> list[Skill]:
+        await anyio.lowlevel.checkpoint()
+        return [Skill("review", "How to review.", "project")]
 
 
 class _FakePieces:

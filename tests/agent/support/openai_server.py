@@ -54,6 +54,7 @@ class OpenAIServer:
     replies: list[Reply]
     requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     keys: list[str | None] = field(default_factory=list[str | None])
+    models: list[str] = field(default_factory=list[str])
 
 
 @contextmanager
@@ -73,6 +74,16 @@ def openai_server(*replies: Reply) -> Generator[OpenAIServer]:
                 self._refuse(reply)
             else:
                 self._stream(reply)
+
+        def do_GET(self) -> None:
+            state.keys.append(self.headers["Authorization"])
+            assert self.path == "/v1/models"
+            data = [{"id": name, "object": "model"} for name in state.models]
+            body = json.dumps({"object": "list", "data": data}).encode()
+            self.send_response(200 if state.models else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
         def _refuse(self, reply: Refusal) -> None:
             error = {"message": reply.message, "type": "error", "code": reply.code}

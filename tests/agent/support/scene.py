@@ -19,6 +19,8 @@ from tests.agent.support.fakes import (
     FakeLines,
     FakeLog,
     FakeModel,
+    FakeModels,
+    FakeProject,
     FakeTool,
     Line,
     Step,
@@ -53,6 +55,8 @@ class Scene:
     model: FakeModel
     tool: FakeTool
     log: FakeLog
+    models: FakeModels
+    project: FakeProject
     saved: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     async def send(self, **frame: object) -> None:
@@ -130,6 +134,8 @@ async def one_session(
     look = FakeTool("Look", Effect.READS, tool.ran)
     tools: dict[str, Tool] = {"Do": tool, "Look": look}
     model = FakeModel(list(responses))
+    models = FakeModels(model)
+    project = FakeProject()
     saved: dict[str, bytes] = {}
     new_id = counting_ids(f"id{len(history.lines)}")
     equipment = Equipment(
@@ -138,6 +144,7 @@ async def one_session(
         tools=tools,
         mode=mode,
         instructions="Be good.",
+        models=models,
         max_turns=max_turns,
     )
 
@@ -157,10 +164,11 @@ async def one_session(
         lambda: "2026-01-02T03:04:05Z",
         log,
     )
-    session = Session(recorder, lines, prepare, save, new_id, log)
-    scene = Scene(session, history, lines, model, tool, log, saved)
+    session = Session(recorder, lines, prepare, save, new_id, log, project)
+    scene = Scene(session, history, lines, model, tool, log, models, project, saved)
     async with anyio.create_task_group() as tasks:
         if serve:
             tasks.start_soon(session.serve, _Silence())
+            await anyio.wait_all_tasks_blocked()
         yield scene
         tasks.cancel_scope.cancel()
