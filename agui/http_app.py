@@ -3,6 +3,8 @@
 The library that routes them is a tenth of the daemon's start, and most clients never ask for one.
 """
 
+from pathlib import Path
+
 from agui.guard import Application, Message, Receive, Send
 from agui.status import StatusRoute
 
@@ -10,8 +12,9 @@ from agui.status import StatusRoute
 class HttpApp:
     """An ASGI application for everything that is not the WebSocket endpoint."""
 
-    def __init__(self, status: StatusRoute) -> None:
+    def __init__(self, status: StatusRoute, projects: Path | None) -> None:
         self._status = status
+        self._projects = projects
         self._app: Application | None = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -23,4 +26,13 @@ class HttpApp:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
-        return Starlette(routes=[Route("/status", self._status.respond)])
+        routes = [Route("/status", self._status.respond)]
+        if self._projects is not None:
+            from agui.artifacts import PREFIX, ArtifactsRoute
+
+            artifacts = ArtifactsRoute(self._projects)
+            routes.append(Route(PREFIX + "{path:path}", artifacts.respond))
+        app = Starlette(routes=routes)
+        # A path is one of ours or it is not; a redirect would tell what is near.
+        app.router.redirect_slashes = False
+        return app

@@ -27,14 +27,25 @@ _BAD_HOST = Refusal(400, "This address is only for 127.0.0.1 and localhost.")
 _BAD_ORIGIN = Refusal(403, "This origin may not connect.")
 
 
-def refusal(headers: Headers, port: int) -> Refusal | None:
-    """Judge Host, then Origin, of a request to our port. None: it may pass."""
-    hosts, origins = _values(headers, b"host", b"origin")
-    if len(hosts) != 1 or not host_allowed(hosts[0], port):
-        return _BAD_HOST
-    if origins and (len(origins) > 1 or not origin_allowed(origins[0], port)):
-        return _BAD_ORIGIN
-    return None
+@dataclass(frozen=True, slots=True)
+class Doorkeeper:
+    """Judges requests to one port."""
+
+    port: int
+    origins: frozenset[str] = frozenset()
+    """Origins that the user allowed on top of ours, compared exactly."""
+
+    def refusal(self, headers: Headers, *, any_origin: bool = False) -> Refusal | None:
+        """Judge Host, then Origin. None: the request may pass."""
+        hosts, origins = values(headers, b"host", b"origin")
+        if len(hosts) != 1 or not host_allowed(hosts[0], self.port):
+            return _BAD_HOST
+        if any_origin or not origins:
+            return None
+        is_known = len(origins) == 1 and (
+            origins[0] in self.origins or origin_allowed(origins[0], self.port)
+        )
+        return None if is_known else _BAD_ORIGIN
 
 
 def host_allowed(host: str, port: int) -> bool:
@@ -55,10 +66,10 @@ def origin_allowed(origin: str, port: int) -> bool:
 
 def bearer_token(headers: Headers) -> str | None:
     """The token of `Authorization: Bearer <token>`, if there is exactly one such header."""
-    (values,) = _values(headers, b"authorization")
-    if len(values) != 1:
+    (given,) = values(headers, b"authorization")
+    if len(given) != 1:
         return None
-    scheme, _, token = values[0].partition(" ")
+    scheme, _, token = given[0].partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
 
 
@@ -74,7 +85,8 @@ def _encoded(token: str) -> bytes:
     return token.encode("utf-8", "surrogatepass")
 
 
-def _values(headers: Headers, *names: bytes) -> tuple[list[str], ...]:
+def values(headers: Headers, *names: bytes) -> tuple[list[str], ...]:
+    """All values of each of the headers, in lower case by name."""
     found: dict[bytes, list[str]] = {name: [] for name in names}
     for name, value in headers:
         wanted = found.get(name.lower())

@@ -18,10 +18,11 @@ import structlog
 import uvicorn
 
 from agui.browser_relay import ExtensionRelay
-from agui.guard import Guard
+from agui.guard import Application, Guard
 from agui.http_app import HttpApp
 from agui.peers import Peers
 from agui.routes import Routes
+from agui.security import Doorkeeper
 from agui.settings import BindingSettings
 from agui.status import StatusRoute
 from agui.uvicorn_protocol import BindingWebSocket
@@ -83,10 +84,8 @@ class Binding:
         """
         port = int(listener.getsockname()[1])
         self._relay.listens_on(port)
-        endpoint = WebSocketEndpoint(
-            self._threads, self._settings, self._relay, Peers(self._threads, port)
-        )
-        server = _Server(self._config(endpoint, port))
+        endpoint = self.endpoint(port)
+        server = _Server(self._config(self.application(endpoint, port)))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_serve, server, listener)
             try:
@@ -101,7 +100,8 @@ class Binding:
         if self._farewells is not None:
             self._farewells.cancel()
 
-    def _config(self, endpoint: WebSocketEndpoint, port: int) -> uvicorn.Config:
+    def application(self, endpoint: WebSocketEndpoint, port: int) -> Application:
+        """All that is served, behind the checks that everything passes."""
         status = StatusRoute(
             threads=self._threads,
             token=self._settings.token,
@@ -109,8 +109,16 @@ class Binding:
             pid=os.getpid(),
             started=time.monotonic(),
         )
+        routes = Routes(endpoint, HttpApp(status, self._settings.projects))
+        return Guard(routes, Doorkeeper(port, self._settings.allowed_origins))
+
+    def endpoint(self, port: int) -> WebSocketEndpoint:
+        peers = Peers(self._threads, port)
+        return WebSocketEndpoint(self._threads, self._settings, self._relay, peers)
+
+    def _config(self, application: Application) -> uvicorn.Config:
         return uvicorn.Config(
-            Guard(Routes(endpoint, HttpApp(status)), port),
+            application,
             http="h11",
             ws=BindingWebSocket,
             ws_max_size=self._settings.max_frame_bytes,

@@ -1,6 +1,7 @@
 """The numbers of the binding, with the design's defaults."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,6 +11,10 @@ class BindingSettings:
     token: str
     port: int = 52789
     """0 picks a free one."""
+    allowed_origins: frozenset[str] = frozenset()
+    """Pages of others that may connect, exactly as their browsers write their Origin."""
+    projects: Path | None = None
+    """Where the projects' artifacts are; None serves none."""
     hello_timeout: float = 5.0
     ping_interval: float = 20.0
     """How often a client is pinged, and how long the answer may take."""

@@ -46,6 +46,9 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)?")
 _SECONDS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE = re.compile(r"([0-9]+)\s*(B|KiB|MiB|GiB)?")
 _BYTES = {None: 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+# Lower case, no path, no wildcard: compared exactly, so a pattern would allow nothing.
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://[a-z0-9._\[\]:-]+?(:[0-9]+)?")
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _SWITCH = {"true": True, "yes": True, "on": True, "1": True} | {
     "false": False, "no": False, "off": False, "0": False,
 }  # fmt: skip
@@ -112,6 +115,19 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(_text(item) for item in cast("list[object]", value))
 
 
+def _origins(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = value.replace(",", " ").split()
+    origins = _texts(value)
+    return origins if all(map(_is_origin, origins)) else _refuse()
+
+
+def _is_origin(origin: str) -> bool:
+    """Written as browsers write it: else it would never be equal to what one sends."""
+    found = _ORIGIN.fullmatch(origin)
+    return found is not None and _DEFAULT_PORTS.get(found[1], "") != found[2]
+
+
 def _secret(value: object) -> Secret:
     text = _text(value).strip()
     return Secret(text) if text else _refuse()
@@ -164,6 +180,11 @@ BYTE_SIZE = Kind(
 )
 COMMAND = Kind(
     _command, "a program and its arguments, as a list or as words that a shell would split"
+)
+ORIGINS = Kind(
+    _origins,
+    'a list of origins such as "https://app.example:8443", in lower case, without a path'
+    " or a default port",
 )
 FOLDERS = Kind(_folders, "a list of folders, or one folder a line")
 SECRET = Kind(_secret, "text that is not empty", is_secret=True)

@@ -21,6 +21,7 @@ from roost.setting_types import (
     COUNT,
     DURATION,
     FOLDERS,
+    ORIGINS,
     PORT,
     POSITIVE_DURATION,
     SECRET,
@@ -148,6 +149,11 @@ class BindingSection:
         SECRET,
         Says("The secret clients show. Unset: the one in the `token` file, made at first start."),
     ] = None
+    allowed_origins: Annotated[
+        tuple[str, ...],
+        ORIGINS,
+        Says("Web pages of others that may connect, compared exactly. They still need the token."),
+    ] = ()
     hello_timeout: Annotated[
         float, POSITIVE_DURATION, Says("How long a new connection may take to say hello.")
     ] = 5.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agui.security import bearer_token, host_allowed, origin_allowed, refusal, same_token
+from agui.security import Doorkeeper, bearer_token, host_allowed, origin_allowed, same_token
 
 PORT = 52789
 
@@ -88,7 +88,7 @@ GOOD_HOST = (b"host", b"127.0.0.1:52789")
 def test_a_request_needs_one_good_host_and_at_most_one_good_origin(
     headers: list[tuple[bytes, bytes]], status: int | None
 ) -> None:
-    refused = refusal(headers, PORT)
+    refused = Doorkeeper(PORT).refusal(headers)
     assert (refused and refused.status) == status
 
 

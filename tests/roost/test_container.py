@@ -79,5 +79,10 @@ def test_numbers_reach_the_registry_and_the_binding() -> None:
         "outbox_bytes": 6,
         "max_frame_bytes": 7,
     }
-    binding = binding_settings(replace(BindingSection(), **numbers), "t")
+    origins = ("https://a.example",)
+    binding = binding_settings(
+        replace(BindingSection(), allowed_origins=origins, **numbers), "t", RoostHome(Path("/h"))
+    )
+    assert binding.projects == Path("/h/projects")
+    assert binding.allowed_origins == {"https://a.example"}
     assert {name: getattr(binding, name) for name in numbers} == numbers

@@ -42,6 +42,7 @@ def test_without_any_source_the_defaults_of_the_design_hold(home: RoostHome) -> 
         "enabled": True,
         "port": 52789,
         "token": None,
+        "allowed_origins": (),
         "hello_timeout": 5.0,
         "ping_interval": 20.0,
         "write_timeout": 10.0,
@@ -347,3 +348,46 @@ def test_the_users_own_file_is_not_a_projects(tmp_path: Path) -> None:
     write(home.config, "agent: {mode: plan}\n")
     settings = load_headless({}, home, str(tmp_path))
     assert (settings.agent.mode, settings.ignored) == ("plan", ())
+
+
+@pytest.mark.parametrize(
+    ("value", "origins"),
+    [
+        ("https://a.example", ("https://a.example",)),
+        (
+            "https://a.example:8443, tauri://localhost",
+            ("https://a.example:8443", "tauri://localhost"),
+        ),
+        (
+            "http://[::1]:3000\nhttp://localhost:3000",
+            ("http://[::1]:3000", "http://localhost:3000"),
+        ),
+    ],
+)
+def test_origins_are_listed_as_browsers_write_them(
+    home: RoostHome, value: str, origins: tuple[str, ...]
+) -> None:
+    settings = load_daemon({"ROOST_BINDING__ALLOWED_ORIGINS": value}, home)
+    assert settings.binding.allowed_origins == origins
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "*",
+        "null",
+        "a.example",
+        "https://",
+        "https://a.example/",
+        "https://*.example",
+        "https://A.example",
+        "https://a.example:443",
+        "http://a.example:80",
+        "https://user@a.example",
+        "file://",
+    ],
+)
+def test_an_origin_that_no_browser_sends_is_a_mistake(home: RoostHome, value: str) -> None:
+    """Compared exactly, a pattern or a slash would allow nothing, and nobody would know why."""
+    with pytest.raises(SettingsError, match=r"ALLOWED_ORIGINS.*in lower case"):
+        load_daemon({"ROOST_BINDING__ALLOWED_ORIGINS": value}, home)

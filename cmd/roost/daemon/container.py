@@ -42,10 +42,12 @@ def registry_settings(worker: WorkerSection) -> RegistrySettings:
     )
 
 
-def binding_settings(binding: BindingSection, token: str) -> BindingSettings:
+def binding_settings(binding: BindingSection, token: str, home: RoostHome) -> BindingSettings:
     return BindingSettings(
         token=token,
         port=binding.port,
+        allowed_origins=frozenset(binding.allowed_origins),
+        projects=home.projects,
         hello_timeout=binding.hello_timeout,
         ping_interval=binding.ping_interval,
         write_timeout=binding.write_timeout,
@@ -79,7 +81,7 @@ class DaemonContainer(containers.DeclarativeContainer):
     binding = providers.Singleton(
         Binding,
         registry,
-        providers.Callable(binding_settings, binding_section, token),
+        providers.Callable(binding_settings, binding_section, token, home),
         VERSION,
         relay,
     )
