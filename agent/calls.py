@@ -12,7 +12,7 @@ import msgspec
 from agent.domain.approval import PLAN_REFUSAL, Effect, Verdict, verdict
 from agent.domain.conversation import Answer
 from agent.domain.entries import CallStarted, Resulted, StateSet
-from agent.domain.events import Interrupt, StateDelta, ToolCallResult
+from agent.domain.events import Interrupt, ToolCallResult
 from agent.domain.messages import ToolCall, result_text
 from agent.domain.ports import BadArguments, PreparedCall, ToolResult
 from agent.domain.transcript import tool_message
@@ -95,7 +95,7 @@ class Calls:
         await self._rec.record(Resulted(message=message), *states)
         self._say(told)
         for key, value in result.state.items():
-            self._say(StateDelta(delta=[{"op": "add", "path": f"/{key}", "value": value}]))
+            self._say.state(key, value)
 
     def _prepare(self, call: ToolCall) -> _Ready | ToolResult:
         tools = self.equipment.tools

@@ -15,6 +15,8 @@ import msgspec
 from agent.domain.conversation import Answer
 from agent.domain.messages import ATTACHMENTS, HIDDEN, Attachment, Message
 
+LANE = "roost.lane"
+FOLLOW_UP = "follow_up"
 MAX_ATTACHMENT = 10 * 1024 * 1024
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _CONTINUE = "Continue where you stopped."
@@ -58,6 +60,7 @@ class _RunInput(msgspec.Struct, rename="camel"):
     run_id: str | None = None
     messages: list[_InputMessage] = []
     resume: list[_Resume] | None = None
+    forwarded_props: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class RunInput:
     answers: tuple[Answer, ...]
     is_empty: bool
     """Neither messages nor answers: go on where the agent stopped."""
+    is_follow_up: bool = False
+    """The messages begin a run of their own, and join none."""
 
 
 async def read_run_input(
@@ -91,7 +96,8 @@ async def read_run_input(
             messages.append(read)
     answers = tuple(_answer(entry) for entry in found.resume or ())
     is_empty = not found.messages and not answers
-    return RunInput(found.run_id, tuple(messages), answers, is_empty)
+    lane = (json_object(found.forwarded_props) or {}).get(LANE)
+    return RunInput(found.run_id, tuple(messages), answers, is_empty, lane == FOLLOW_UP)
 
 
 def json_object(value: object) -> dict[str, object] | None:

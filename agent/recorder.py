@@ -4,7 +4,7 @@ It stamps entries with id, parent and time, in the order they are written, and k
 text of a growing message on disk at least every quarter of a second, without a sync.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import anyio
 import msgspec
@@ -52,7 +52,17 @@ class Recorder:
 
     async def record(self, *entries: Entry) -> list[Entry]:
         """Write and sync the entries, then apply them. Raises HistoryFailed: then neither is so."""
+        return await self.decide(lambda: entries)
+
+    async def decide(self, decision: Callable[[], Sequence[Entry]]) -> list[Entry]:
+        """Record what is decided when its turn has come: nothing changes between the two.
+
+        Nothing is written for no entries. Raises HistoryFailed, and what the decision raises.
+        """
         async with self._lock:
+            entries = decision()
+            if not entries:
+                return []
             stamped = self._stamp((*self._first, *entries))
             await self._history.append(stamped, sync=True)
             self._first = ()

@@ -11,7 +11,6 @@ from agent.domain.entries import Called, Entry, Responded, Said
 from agent.domain.events import (
     Event,
     ReasoningMessageEnd,
-    StateDelta,
     TextMessageEnd,
 )
 from agent.domain.framing import Framing
@@ -73,8 +72,7 @@ class Response:
             for event in closing:
                 self._say(event)
         if self.done is not None:
-            rows = self._rec.conversation.usage_rows()
-            self._say(StateDelta(delta=[{"op": "add", "path": "/usage", "value": rows}]))
+            self._say.state("usage", self._rec.conversation.usage_rows())
         return self.calls()
 
     def calls(self) -> list[ToolCall]:

@@ -16,8 +16,9 @@ from typing import Literal
 import anyio
 
 from agent.calls import Calls
+from agent.direct import direct_call
 from agent.domain.conversation import Answer
-from agent.domain.entries import Accepted, RunEnded, RunOpened, Said
+from agent.domain.entries import Entry, RunEnded, RunOpened, Said, Taken
 from agent.domain.events import (
     PROTOCOL_VERSION,
     ActivitySnapshot,
@@ -31,7 +32,7 @@ from agent.domain.events import (
     StateSnapshot,
     Usage,
 )
-from agent.domain.messages import HIDDEN, ToolCall
+from agent.domain.messages import HIDDEN, Message, ToolCall
 from agent.domain.ports import (
     HistoryFailed,
     Log,
@@ -40,6 +41,7 @@ from agent.domain.ports import (
     ResponseDone,
     ToolResult,
 )
+from agent.domain.queue import Waiting, shell_command
 from agent.domain.transcript import activity_message
 from agent.equipment import Equipment, StartFailed
 from agent.response import Response
@@ -60,10 +62,10 @@ Prepared = Callable[[], Awaitable[Equipment]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run is for: an input that waited, the answers to open interrupts, or both."""
+    """What a run is for: what waits next, or the answers to open interrupts and their messages."""
 
     run_id: str | None = None
-    input: Accepted | None = None
+    messages: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()
 
 
@@ -90,9 +92,8 @@ class Run:
         self._conversation = say.recorder.conversation
         self._log = log
         self._work = work
-        wanted = work.run_id
-        is_new = wanted is not None and wanted not in self._conversation.run_ids
-        self.run_id = wanted if wanted and is_new else say.new_id()
+        self.run_id = ""
+        self._taken: tuple[Message, ...] = ()
         self._scope = anyio.CancelScope()
         self._calls: Calls | None = None
         self._response: Response | None = None
@@ -112,16 +113,17 @@ class Run:
         else:
             self._scope.cancel()
 
-    async def execute(self, equipment: Prepared) -> End:
-        """Do the work. Raises HistoryFailed, and has then done nothing, if it can't even begin."""
+    async def execute(self, equipment: Prepared) -> End | None:
+        """Do the work; None if it was taken back. Raises HistoryFailed: then it did not begin."""
         await self._open()
+        if not self.run_id:
+            return None
         return await self._settle(await self._to_its_end(equipment))
 
     async def _open(self) -> None:
-        work = self._work
-        answers = {answer.interrupt_id: answer.approved for answer in work.answers}
-        taken = work.input.id if work.input else None
-        await self._rec.record(RunOpened(run_id=self.run_id, input=taken, answers=answers or None))
+        await self._rec.decide(self._opened)
+        if not self.run_id:
+            return
         thread_id = self._conversation.conversation_id
         self._say(
             RunStarted(
@@ -133,10 +135,35 @@ class Run:
         )
         self._say(StateSnapshot(snapshot=self._conversation.shared_state()))
 
+    def _opened(self) -> list[Entry]:
+        """Decide what the run takes, of what waits now: messages may have been deleted."""
+        queue, answers = self._conversation.queue, self._work.answers
+        if answers:
+            taken = [each for each in queue if each.message.id in self._work.messages]
+            direct = self._conversation.is_direct and not taken
+            wanted = [self._work.run_id]
+        else:
+            taken = queue.next()
+            if not taken:
+                return []
+            direct = shell_command(taken[0].message) is not None
+            wanted = [each.run_id for each in taken]
+        known = self._conversation.run_ids
+        new = (run_id for run_id in wanted if run_id and run_id not in known)
+        self.run_id = next(new, None) or self._say.new_id()
+        self._taken = tuple(each.message for each in taken)
+        return [
+            RunOpened(
+                run_id=self.run_id,
+                messages=[message.id for message in self._taken],
+                answers={answer.interrupt_id: answer.approved for answer in answers} or None,
+                direct=direct,
+            )
+        ]
+
     def _echo(self, thread_id: str) -> InputEcho | None:
         """The user's messages, so that every follower learns them. Hidden ones stay hidden."""
-        messages = self._work.input.messages if self._work.input else []
-        shown = [message for message in messages if not message.is_marked(HIDDEN)]
+        shown = [message for message in self._taken if not message.is_marked(HIDDEN)]
         if not shown:
             return None
         return InputEcho(thread_id=thread_id, run_id=self.run_id, messages=shown)
@@ -165,6 +192,10 @@ class Run:
         if self._work.answers:
             await calls.resume(self._suspended_calls(), self._work.answers)
             self._check_stop()
+            if not self._conversation.is_direct:
+                await self._take_steering()
+        if self._conversation.is_direct:
+            return await self._run_directly(calls)
         for _ in range(equipment.max_turns):
             # What was chosen meanwhile (the model, the mode) counts from this turn on.
             equipment = calls.equipment = await prepared()
@@ -178,11 +209,41 @@ class Run:
             if interrupts := await calls.handle(wanted):
                 return End("interrupt", interrupts)
             self._check_stop()
+            await self._take_steering()
         raise ModelFailed(
             f"The run stopped after {equipment.max_turns} model turns, the most that one run may"
             " take. Say 'continue' to let it go on, or raise the setting agent.max_turns.",
             "max_turns",
         )
+
+    async def _run_directly(self, calls: Calls) -> End:
+        """The person's own command: the call and its result, without a word of a model."""
+        command = shell_command(self._taken[0]) if self._taken else None
+        if command is None or self._work.answers:
+            return End("success")
+        response = self._response = Response(self._say)
+        await response.stream(direct_call(self._say.new_id(), command))
+        wanted = await response.close()
+        self._call_count += len(wanted)
+        interrupts = await calls.handle(wanted)
+        self._check_stop()
+        return End("interrupt", interrupts) if interrupts else End("success")
+
+    async def _take_steering(self) -> None:
+        """Take in what people said meanwhile, and tell it to everybody who follows."""
+        taken: list[Waiting] = []
+
+        def decision() -> list[Entry]:
+            taken.extend(self._conversation.queue.steering())
+            ids = [waiting.message.id for waiting in taken]
+            return [Taken(message_ids=ids)] if ids else []
+
+        await self._rec.decide(decision)
+        if not taken:
+            return
+        for waiting in taken:
+            self._say.message(waiting.message)
+        self._say.state("queue", self._conversation.queue.shown())
 
     async def _respond(self, response: Response, equipment: Equipment) -> None:
         request = ModelInput(

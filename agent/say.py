@@ -8,7 +8,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from agent.domain.events import Event, Growth
+from agent.domain.events import (
+    Event,
+    Growth,
+    StateDelta,
+    TextMessageContent,
+    TextMessageEnd,
+    TextMessageStart,
+)
+from agent.domain.messages import HIDDEN, Message
 from agent.domain.ports import Lines
 from agent.recorder import Recorder
 
@@ -28,8 +36,24 @@ class Say:
         self._transcript.apply(event)
         if isinstance(event, Growth):
             self.recorder.note_growth(event)
-        self._lines.write(encode_line(event))
+        self._write(event)
+
+    def message(self, message: Message) -> None:
+        """Tell a user's message that the transcript has: a run took it in while it goes on."""
+        if message.is_marked(HIDDEN):
+            return
+        self._write(TextMessageStart(message_id=message.id, role="user"))
+        if message.text:
+            self._write(TextMessageContent(message_id=message.id, delta=message.text))
+        self._write(TextMessageEnd(message_id=message.id))
+
+    def state(self, key: str, value: object) -> None:
+        """Replace one key of the shared state. Only while a run is open on the wire."""
+        self(StateDelta(delta=[{"op": "add", "path": f"/{key}", "value": value}]))
 
     async def wait_writable(self) -> None:
         """Slow down for a reader that does not keep up."""
         await self._lines.wait_writable()
+
+    def _write(self, event: Event) -> None:
+        self._lines.write(encode_line(event))

@@ -18,6 +18,8 @@ from agent.domain.events import Event, MessagesSnapshot, RunError
 from agent.domain.messages import HIDDEN
 from agent.domain.ports import HistoryFailed, Lines, Log, Project
 from agent.inputs import (
+    FOLLOW_UP,
+    LANE,
     BadInput,
     RunInput,
     SaveAttachment,
@@ -26,6 +28,7 @@ from agent.inputs import (
     read_run_input,
 )
 from agent.panel import Panel
+from agent.queue_commands import QueueCommands
 from agent.recorder import Recorder
 from agent.run import End, Run, Work
 from agent.say import Say, encode_line
@@ -71,7 +74,12 @@ class Session:
         self._tasks: TaskGroup | None = None
         self.last_end: End | None = None
         self.commands = Commands(
-            {"ping": self._ping, "get_state": self._get_state, "prompt": self._prompt}
+            {
+                "ping": self._ping,
+                "get_state": self._get_state,
+                "prompt": self._prompt,
+                **QueueCommands(recorder, self._tell_queue).known,
+            }
         )
 
     # -- the life of a session -------------------------------------------------------------
@@ -184,15 +192,19 @@ class Session:
             if self.conversation.suspended is not None:
                 raise BadInput("The run waits for a decision: answer that first.")
             messages = (continue_message(self._new_id),)
+        is_follow_up = found.is_follow_up or found.is_empty
         accepted: Accepted | None = None
         is_busy = self.is_busy
         if messages:
-            stamped = await self._rec.record(Accepted(messages=list(messages), run_id=found.run_id))
-            accepted = next(entry for entry in stamped if isinstance(entry, Accepted))
+            accepted = Accepted(
+                messages=list(messages), run_id=found.run_id, follow_up=is_follow_up
+            )
+            await self._rec.record(accepted)
+            self._tell_queue()
             await self._note_inputs(accepted)
         if answers:
-            # The messages of a resume belong to its run; others that wait keep waiting.
-            self._resume = Work(found.run_id, accepted, answers)
+            # The messages of a resume belong to its run; others are taken as in any run.
+            self._resume = Work(found.run_id, tuple(m.id for m in messages), answers)
         elif accepted is None:
             return "ignored"
         self._wake.set()
@@ -239,13 +251,12 @@ class Session:
             return work
         if self.conversation.suspended is not None or not self.conversation.queue:
             return None
-        waiting = self.conversation.queue[0]
-        return Work(waiting.run_id, waiting)
+        return Work()
 
     async def _execute(self, work: Work) -> None:
         run = self._run = Run(self._say, self._log, work)
         try:
-            self.last_end = await run.execute(self._supply.wait)
+            self.last_end = await run.execute(self._supply.wait) or self.last_end
         except HistoryFailed as exc:
             # Not even begun: the input keeps its place, and the next one that comes tries again.
             self._blocked = True
@@ -273,11 +284,9 @@ class Session:
         ready = self._supply.ready
         return {
             "conversationId": self.conversation.conversation_id,
-            "runId": self._run.run_id if self._run else None,
+            "runId": (self._run.run_id if self._run else None) or None,
             "interrupts": list(self.conversation.interrupts()),
-            "queue": [
-                message for waiting in self.conversation.queue for message in waiting.messages
-            ],
+            "queue": [waiting.message for waiting in self.conversation.queue],
             "state": self.conversation.shared_state(),
             "model": ready.model_name if ready else None,
             "mode": ready.mode if ready else None,
@@ -291,12 +300,19 @@ class Session:
         if message_id is not None and not isinstance(message_id, str):
             raise CommandFailed("bad_arguments", "messageId must be a string.")
         message = {"id": message_id, "role": "user", "content": text}
-        found = await read_run_input(
-            {"messages": [message]}, self._new_id, self._save, self.conversation.is_known
-        )
+        lane = args.get("lane", "steering")
+        if lane not in ("steering", FOLLOW_UP):
+            raise CommandFailed("bad_arguments", "lane must be 'steering' or 'follow_up'.")
+        value = {"messages": [message], "forwardedProps": {LANE: lane}}
+        found = await read_run_input(value, self._new_id, self._save, self.conversation.is_known)
         return {"admission": await self.accept(found)}
 
     # -- out -------------------------------------------------------------------------------
+
+    def _tell_queue(self) -> None:
+        """Followers of the open run see what waits; others with the next run's state."""
+        if self.conversation.open_run is not None:
+            self._say.state("queue", self.conversation.queue.shown())
 
     def _tell(self, event: Event) -> None:
         """A line that is no part of a run."""

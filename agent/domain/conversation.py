@@ -15,17 +15,22 @@ from agent.domain.entries import (
     CallStarted,
     Entry,
     Partial,
+    QueueDeleted,
+    QueueEdited,
+    QueueMoved,
     Responded,
     Resulted,
     RunEnded,
     RunOpened,
     Said,
     StateSet,
+    Taken,
     ToolAnswered,
     ToolRequested,
 )
 from agent.domain.events import Interrupt, Outcome, RunFinished
 from agent.domain.messages import INTERRUPTED, Message, ToolCall, result_text
+from agent.domain.queue import Lane, Queue, Waiting
 from agent.domain.transcript import Transcript
 
 
@@ -72,7 +77,9 @@ class Conversation:
     run_ids: set[str] = field(default_factory=set[str])
     open_run: str | None = None
     suspended: RunEnded | None = None
-    queue: list[Accepted] = field(default_factory=list[Accepted])
+    is_direct: bool = False
+    """Is the last run a person's own shell command?"""
+    queue: Queue = field(default_factory=Queue)
     calls: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
     responses: dict[str, Responded] = field(default_factory=dict[str, Responded])
     todos: list[object] = field(default_factory=list[object])
@@ -86,8 +93,19 @@ class Conversation:
             case Begun():
                 self.has_begun = True
             case Accepted():
-                self.queue.append(entry)
+                lane: Lane = "follow_up" if entry.follow_up else "steering"
+                self.queue.add(
+                    Waiting(message, entry.id, entry.run_id, lane) for message in entry.messages
+                )
                 self._message_ids.update(message.id for message in entry.messages)
+            case Taken(message_ids=message_ids) | QueueDeleted(message_ids=message_ids):
+                taken = self.queue.take(message_ids)
+                for waiting in taken if isinstance(entry, Taken) else ():
+                    self.transcript.put(waiting.message)
+            case QueueMoved(message_id=message_id, place=place):
+                self.queue.move(message_id, place)
+            case QueueEdited(message_id=message_id, text=text):
+                self.queue.edit(message_id, text)
             case RunOpened():
                 self._open(entry)
             case Partial(events=events):
@@ -156,6 +174,7 @@ class Conversation:
             "todos": self.todos,
             "usage": self.usage_rows(),
             "backgroundTasks": {"running": 0, "jobs": []},
+            "queue": self.queue.shown(),
         }
 
     def usage_rows(self) -> list[dict[str, object]]:
@@ -166,11 +185,11 @@ class Conversation:
         self.open_run = opened.run_id
         self.run_ids.add(opened.run_id)
         self.suspended = None
-        taken = [waiting for waiting in self.queue if waiting.id == opened.input]
-        self.queue = [waiting for waiting in self.queue if waiting.id != opened.input]
-        for waiting in taken:
-            for message in waiting.messages:
-                self.transcript.put(message)
+        self.is_direct = opened.direct
+        whole = self.queue.of_input(opened.input) if opened.input else []
+        ids = [*opened.messages, *(waiting.message.id for waiting in whole)]
+        for waiting in self.queue.take(ids):
+            self.transcript.put(waiting.message)
 
     def _note_calls(self, calls: Iterable[ToolCall]) -> None:
         for call in calls:

@@ -31,17 +31,49 @@ class Begun(_Entry, tag="conversation"):
 
 
 class Accepted(_Entry, tag="input"):
-    """A run input that waits for its turn; a run that takes it names this entry."""
+    """Messages that wait; a run that takes them names them."""
 
     messages: list[Message]
     run_id: str | None = None
+    follow_up: bool = False
+    """They begin a run of their own, and join none."""
+
+
+class Taken(_Entry, tag="taken"):
+    """A run that goes on took messages that came meanwhile."""
+
+    message_ids: list[str]
+
+
+class QueueMoved(_Entry, tag="queue_moved"):
+    """A waiting message got another place."""
+
+    message_id: str
+    place: int
+
+
+class QueueEdited(_Entry, tag="queue_edited"):
+    """A waiting message got other words."""
+
+    message_id: str
+    text: str
+
+
+class QueueDeleted(_Entry, tag="queue_deleted"):
+    """Waiting messages were taken back."""
+
+    message_ids: list[str]
 
 
 class RunOpened(_Entry, tag="run_started"):
-    """A run began. It took the input named, if any, and answered the open interrupts, if any."""
+    """A run began. It took the messages named, if any, and answered the open interrupts, if any."""
 
     run_id: str
     input: str | None = None
+    """The id of an input whose messages it took; written by versions that took whole inputs."""
+    messages: list[str] = []
+    direct: bool = False
+    """It runs a person's own shell command, or goes on with one: no model is asked."""
     answers: dict[str, bool] | None = None
     declined_because: dict[str, str] | None = None
 
@@ -131,6 +163,10 @@ class RunEnded(_Entry, tag="run_ended"):
 Entry = (
     Begun
     | Accepted
+    | Taken
+    | QueueMoved
+    | QueueEdited
+    | QueueDeleted
     | RunOpened
     | Partial
     | Said

@@ -103,7 +103,7 @@ class ActivitySnapshot(Event, tag="ACTIVITY_SNAPSHOT"):
 
 class TextMessageStart(Event, tag="TEXT_MESSAGE_START"):
     message_id: str
-    role: Literal["assistant"]
+    role: Literal["assistant", "user"]
 
 
 class TextMessageContent(Event, tag="TEXT_MESSAGE_CONTENT"):

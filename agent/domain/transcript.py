@@ -97,7 +97,8 @@ class Transcript:
                 self._arguments.setdefault(call_id, []).append(delta)
             case ToolCallEnd(tool_call_id=call_id):
                 self._open.discard(call_id)
-            case ToolCallResult() as result:
+            case ToolCallResult() as result if result.message_id not in self._messages:
+                # What was recorded before it was told says more: also that it failed.
                 self.put(tool_message(result))
             case ActivitySnapshot() as activity:
                 self.put(activity_message(activity))

@@ -114,10 +114,16 @@ class Preparation:
         self.log.hand_over(write)
 
 
+# By these the daemon knows a command of ours that dials in, also once it has left our process tree.
+# They allow it less than anything else that it could find on this machine.
+_MARKS = frozenset({"ROOST_WORKER_TOKEN", "ROOST_BINDING__URL"})
+
+
 def _environment_of_tools(environ: Mapping[str, str]) -> dict[str, str]:
     """What a command that the agent runs inherits: the user's environment, less our own."""
     return {
         name: value
         for name, value in environ.items()
-        if not (name.startswith("ROOST_") and (name.endswith("TOKEN") or "__" in name))
+        if name in _MARKS
+        or not (name.startswith("ROOST_") and (name.endswith("TOKEN") or "__" in name))
     }

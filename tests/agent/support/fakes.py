@@ -201,6 +201,7 @@ class FakeTool:
     """A tool that notes when it ran."""
 
     name: str = "Do"
+    key: str = "what"
     effect: Effect = Effect.RUNS
     ran: list[str] = field(default_factory=list[str])
     work: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
@@ -215,7 +216,7 @@ class FakeTool:
             found = msgspec.json.decode(arguments)
         except msgspec.DecodeError as exc:
             raise BadArguments(f"the arguments do not fit: {exc}.") from exc
-        return _FakeCall(self, str(found.get("what", "")))
+        return _FakeCall(self, str(found.get(self.key, found.get("what", ""))))
 
 
 @dataclass(frozen=True, slots=True)

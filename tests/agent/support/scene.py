@@ -131,8 +131,8 @@ async def one_session(
     lines = lines or FakeLines()
     log = FakeLog()
     tool = tool or FakeTool()
-    look = FakeTool("Look", Effect.READS, tool.ran)
-    tools: dict[str, Tool] = {"Do": tool, "Look": look}
+    look = FakeTool("Look", effect=Effect.READS, ran=tool.ran)
+    tools: dict[str, Tool] = {tool.name: tool, "Look": look}
     model = FakeModel(list(responses))
     models = FakeModels(model)
     project = FakeProject()

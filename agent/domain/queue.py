@@ -1,0 +1,111 @@
+"""Messages that wait: which of them a run takes next, and how a person puts them in order.
+
+Two lanes. Steering messages are taken by the run that goes on, after the calls of its current turn;
+follow-ups, and commands for the shell, only begin a run of their own. Changes name a message by its
+id; one that is not waiting any more changes nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import msgspec
+
+from agent.domain.messages import ATTACHMENTS, HIDDEN, Message
+
+Lane = Literal["steering", "follow_up"]
+
+
+def shell_command(message: Message) -> str | None:
+    """What stands behind a leading `!`: a command for the shell, not for the model."""
+    if not message.text.startswith("!"):
+        return None
+    if message.is_marked(HIDDEN) or message.is_marked(ATTACHMENTS):
+        return None
+    return message.text[1:].strip() or None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One message that waits, and the input it came in."""
+
+    message: Message
+    input_id: str = ""
+    run_id: str | None = None
+    wanted: Lane = "steering"
+
+    @property
+    def lane(self) -> Lane:
+        return "follow_up" if shell_command(self.message) is not None else self.wanted
+
+
+class Queue:
+    """What waits, in order."""
+
+    def __init__(self) -> None:
+        self._items: list[Waiting] = []
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, message_id: str) -> bool:
+        return any(item.message.id == message_id for item in self._items)
+
+    def add(self, items: Iterable[Waiting]) -> None:
+        self._items += items
+
+    def steering(self) -> list[Waiting]:
+        """What a run that goes on takes: all that may join it."""
+        return [item for item in self._items if item.lane == "steering"]
+
+    def next(self) -> list[Waiting]:
+        """What the next run begins with: one shell command, one input's follow-ups, or steering."""
+        if not self._items:
+            return []
+        first = self._items[0]
+        if first.lane == "steering":
+            return self.steering()
+        if shell_command(first.message) is not None:
+            return [first]
+        return [
+            item
+            for item in self._items
+            if item.input_id == first.input_id
+            and item.lane == "follow_up"
+            and shell_command(item.message) is None
+        ]
+
+    def of_input(self, input_id: str) -> list[Waiting]:
+        return [item for item in self._items if item.input_id == input_id]
+
+    def take(self, message_ids: Sequence[str]) -> list[Waiting]:
+        """Take these out, in the order they wait in."""
+        wanted = set(message_ids)
+        taken = [item for item in self._items if item.message.id in wanted]
+        self._items = [item for item in self._items if item.message.id not in wanted]
+        return taken
+
+    def move(self, message_id: str, place: int) -> None:
+        """Put a message at a place, counted from 0; beyond the ends is at the end."""
+        for item in self.take([message_id]):
+            self._items.insert(max(0, place), item)
+
+    def edit(self, message_id: str, text: str) -> None:
+        """Other words, under the same id, with what was attached."""
+        self._items = [
+            replace(item, message=msgspec.structs.replace(item.message, content=text))
+            if item.message.id == message_id
+            else item
+            for item in self._items
+        ]
+
+    def shown(self) -> list[dict[str, object]]:
+        """What people are told of it. A prompt that nobody wrote is not in it."""
+        return [
+            {"id": item.message.id, "text": item.message.text, "lane": item.lane}
+            for item in self._items
+            if not item.message.is_marked(HIDDEN)
+        ]
