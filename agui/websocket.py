@@ -29,7 +29,7 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
-_UNSUPPORTED_DATA = 1003
+UNSUPPORTED_DATA = 1003
 
 log = structlog.get_logger()
 
@@ -154,7 +154,7 @@ class WebSocketEndpoint:
                 return f"closed with {message.get('code', 1005)}"
             text = message.get("text")
             if text is None:
-                await _close(send, _UNSUPPORTED_DATA)
+                await _close(send, UNSUPPORTED_DATA)
                 return "it sent a binary message"
             frame = text.encode()
             match frame_type(frame):

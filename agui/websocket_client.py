@@ -15,7 +15,7 @@ from agui.outbox import Outbox
 from agui.wire import Stalled, Wire
 from sessions.domain.keys import Cursor, ThreadKey
 
-_GOING_AWAY = 1001
+GOING_AWAY = 1001
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +31,7 @@ class WebSocketClient:
     """The thread whose worker it comes from: it decides nothing (see `agui.peers`)."""
     hung_up: str | None = None
     """Why we cut it, in words for the log."""
-    close_code: int = _GOING_AWAY
+    close_code: int = GOING_AWAY
     """What its stream is closed with at its `end`."""
     _takes_no_more: bool = False
     _idle: bool = False
@@ -68,7 +68,7 @@ class WebSocketClient:
             self.wire.abort()
             self.scope.cancel()
 
-    def end(self, close_code: int = _GOING_AWAY) -> None:
+    def end(self, close_code: int = GOING_AWAY) -> None:
         """Take no more frames, and let `write_out` return once those it has are written."""
         if not self._takes_no_more:
             self.close_code = close_code
