@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from sessions.domain import frames, lines
 from sessions.domain.keys import Generation, ThreadKey
@@ -43,28 +43,39 @@ class Workers:
         self._relay = relay
         self._ended = ended
         self._tasks: TaskGroup | None = None
+        self._scope: anyio.CancelScope | None = None
         self._is_closing = False
         self._tokens: dict[str, ThreadKey] = {}
         self._browsing: Counter[Generation] = Counter()
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
-        """Run tasks while the block runs; leaving it waits for them, at most to `end_by`."""
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
+        """Run tasks while the block runs; leaving it waits for them, at most to `end_by`.
+
+        They are not cancelled with the block: whatever ends a daemon, its workers get their grace.
+        """
+        closing = anyio.Event()
+        async with anyio.create_task_group() as keeping:
+            await keeping.start(self._keep, closing)
             try:
                 yield
             finally:
                 self._is_closing = True
+                closing.set()
+
+    async def _keep(self, closing: anyio.Event, *, task_status: TaskStatus[None]) -> None:
+        with anyio.CancelScope(shield=True) as self._scope:
+            async with anyio.create_task_group() as self._tasks:
+                task_status.started()
+                await closing.wait()
         self._tasks = None
-        if tasks.cancel_scope.cancelled_caught:
+        if self._scope.cancelled_caught:
             log.warning("workers_outlived_the_grace")
 
     def end_by(self, deadline: float) -> None:
         """What is left then is cancelled, and its processes are killed. Until then nothing is."""
-        assert self._tasks is not None, "workers are ended while `serving` is entered"
-        self._tasks.cancel_scope.shield = True
-        self._tasks.cancel_scope.deadline = deadline
+        if self._scope is not None:
+            self._scope.deadline = deadline
 
     def launch(self, thread: Thread, delay: float) -> None:
         """Start the task of a new worker, which begins after so many seconds."""

@@ -627,8 +627,10 @@ class Thread:
             else:
                 bare[client] = None
         error = frames.bare_error(reason, code)
-        for client in bare.keys() - set(told):
-            client.deliver(error, None)
+        already = set(told)
+        for client in bare:
+            if client not in already:
+                client.deliver(error, None)
 
     def _tell_of_exit(self, reason: str, *, keep_held: bool) -> None:
         """The exit of a worker is news for those who followed its run, and those who waited.

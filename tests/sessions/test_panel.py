@@ -268,3 +268,36 @@ async def test_an_answer_is_exempt_from_the_limits_and_has_no_place_in_the_event
         assert none is None
         assert cursor is not None
         assert json.loads(desktop.frames[0])["type"] == "models"
+
+
+async def test_a_question_does_not_outlive_its_worker() -> None:
+    async with a_followed_thread() as (scene, desktop):
+        scene.sends(desktop, tool_request("t1"))
+        await scene.worker_says(approval_request("t1"))
+        await scene.worker_dies()
+        await scene.follows(desktop)
+        sent = len(scene.worker.sent)
+        scene.sends(desktop, approval("t1"))
+        assert len(scene.worker.sent) == sent
+
+
+async def test_who_saw_a_question_and_left_is_told_nothing_more() -> None:
+    async with a_followed_thread() as (scene, desktop):
+        phone = FakeClient("phone")
+        await scene.follows(phone)
+        await scene.worker_says(approval_request("t1"))
+        scene.registry.detach(phone)
+        phone.take()
+        scene.sends(desktop, approval("t1"))
+        assert phone.frames == []
+
+
+async def test_who_waits_for_two_things_hears_of_an_exit_once() -> None:
+    async with a_followed_thread() as (scene, _):
+        phone = FakeClient("phone")
+        scene.opens(phone)
+        scene.sends(phone, ask("list_models"))
+        scene.sends(phone, ask("list_skills"))
+        await wait_all_tasks_blocked()
+        await scene.worker_dies()
+        assert phone.types == ["RUN_ERROR"]
