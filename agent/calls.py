@@ -15,6 +15,15 @@ from agent.domain.entries import CallStarted, Resulted, StateSet
 from agent.domain.events import Interrupt, ToolCallResult
 from agent.domain.messages import ToolCall, result_text
 from agent.domain.ports import BadArguments, PreparedCall, ToolResult
+from agent.domain.questions import (
+    DISMISSED,
+    INPUT_REQUIRED,
+    TOOL,
+    BadAnswer,
+    answer_text,
+    questions_of,
+    response_schema,
+)
 from agent.domain.transcript import tool_message
 from agent.equipment import Equipment
 from agent.say import Say
@@ -60,7 +69,7 @@ class Calls:
                 case Verdict.REFUSE:
                     await self.finish(call.id, ToolResult(success=False, error=PLAN_REFUSAL))
                 case Verdict.ASK:
-                    waiting.append(_interrupt(call, ready.prepared.summary))
+                    waiting.append(_interrupt(ready))
         return waiting
 
     async def resume(self, calls: Mapping[str, ToolCall], answers: Sequence[Answer]) -> None:
@@ -69,6 +78,9 @@ class Calls:
         for call_id, call in calls.items():
             await self._say.wait_writable()
             answer = decided.get(call_id)
+            if call.function.name == TOOL:
+                await self.finish(call_id, _answer(call, answer))
+                continue
             if answer is None or not answer.approved:
                 reason = f": {answer.reason}" if answer and answer.reason else ""
                 declined = f"Not run: declined by the user{reason}."
@@ -121,8 +133,17 @@ class Calls:
         await self.finish(ready.call.id, result)
 
 
-def _interrupt(call: ToolCall, summary: str) -> Interrupt:
+def _interrupt(ready: _Ready) -> Interrupt:
+    call, summary = ready.call, ready.prepared.summary
     shown = summary if len(summary) <= _SHOWN_SUMMARY else summary[: _SHOWN_SUMMARY - 3] + "..."
+    if ready.effect is Effect.ASKS:
+        return Interrupt(
+            id=call.id,
+            reason=INPUT_REQUIRED,
+            message=shown,
+            tool_call_id=call.id,
+            response_schema=response_schema(questions_of(call.function.arguments)),
+        )
     return Interrupt(
         id=call.id,
         reason="tool_call",
@@ -130,3 +151,14 @@ def _interrupt(call: ToolCall, summary: str) -> Interrupt:
         tool_call_id=call.id,
         response_schema=_RESPONSE_SCHEMA,
     )
+
+
+def _answer(call: ToolCall, answer: Answer | None) -> ToolResult:
+    """The result of a question: what the person said, or that they said nothing."""
+    if answer is None or not answer.approved:
+        return ToolResult(success=False, error=DISMISSED)
+    try:
+        text = answer_text(questions_of(call.function.arguments), answer.payload)
+    except BadAnswer as exc:
+        return ToolResult(success=False, error=str(exc))
+    return ToolResult(success=True, output=text)

@@ -118,7 +118,7 @@ def _answer(entry: _Resume) -> Answer:
         approved = approved and payload.get("approved", True) is True
         told = payload.get("reason")
         reason = told if isinstance(told, str) else None
-    return Answer(entry.interrupt_id, approved, reason)
+    return Answer(entry.interrupt_id, approved, reason, entry.payload)
 
 
 async def _message(

@@ -6,6 +6,7 @@ from pathlib import Path
 from agent.domain.conversation import Conversation, fold, left_by_a_crash
 from agent.domain.entries import Begun, Entry, branch
 from agent.domain.ports import History, Log
+from agent.domain.questions import answered
 from agent.recorder import Recorder
 
 
@@ -25,7 +26,7 @@ async def open_conversation(
     if not entries:
         # Written with the first input: one that was only looked at has nothing in its file.
         recorder.begin_with(Begun(conversation_id=conversation_id, project_dir=str(project_dir)))
-    elif lost := left_by_a_crash(conversation):
+    elif lost := left_by_a_crash(conversation, answered):
         log("warning", "run_cut_off", run_id=conversation.open_run)
         await recorder.record(*lost)
     return recorder

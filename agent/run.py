@@ -41,6 +41,7 @@ from agent.domain.ports import (
     ResponseDone,
     ToolResult,
 )
+from agent.domain.questions import TOOL as QUESTION_TOOL
 from agent.domain.queue import Waiting, shell_command
 from agent.domain.transcript import activity_message
 from agent.equipment import Equipment, StartFailed
@@ -157,9 +158,21 @@ class Run:
                 run_id=self.run_id,
                 messages=[message.id for message in self._taken],
                 answers={answer.interrupt_id: answer.approved for answer in answers} or None,
+                payloads=self._payloads() or None,
                 direct=direct,
             )
         ]
+
+    def _payloads(self) -> dict[str, object]:
+        """The answers to questions: on the disk with the decision, or a crash would lose them."""
+        calls = self._conversation.calls
+        return {
+            answer.interrupt_id: answer.payload
+            for answer in self._work.answers
+            if answer.approved
+            and answer.interrupt_id in calls
+            and calls[answer.interrupt_id].call.function.name == QUESTION_TOOL
+        }
 
     def _echo(self, thread_id: str) -> InputEcho | None:
         """The user's messages, so that every follower learns them. Hidden ones stay hidden."""

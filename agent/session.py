@@ -17,6 +17,7 @@ from agent.domain.entries import Accepted
 from agent.domain.events import Event, MessagesSnapshot, RunError
 from agent.domain.messages import HIDDEN
 from agent.domain.ports import HistoryFailed, Lines, Log, Project
+from agent.domain.questions import INPUT_REQUIRED, BadAnswer, answer_text, questions_of
 from agent.inputs import (
     FOLLOW_UP,
     LANE,
@@ -234,7 +235,20 @@ class Session:
                 "Nothing was run: every open decision needs an answer in the same message;"
                 f" missing: {', '.join(missing)}."
             )
+        self._check_answers(given)
         return tuple(given[open_id] for open_id in open_ids)
+
+    def _check_answers(self, given: Mapping[str, Answer]) -> None:
+        """An answer that does not fit its question answers nothing. Raises BadInput."""
+        for interrupt in self.conversation.interrupts():
+            record = self.conversation.calls.get(interrupt.id)
+            answer = given[interrupt.id]
+            if interrupt.reason != INPUT_REQUIRED or not answer.approved or record is None:
+                continue
+            try:
+                answer_text(questions_of(record.call.function.arguments), answer.payload)
+            except BadAnswer as exc:
+                raise BadInput(f"Nothing was run, and the question is still open. {exc}") from exc
 
     @property
     def is_busy(self) -> bool:

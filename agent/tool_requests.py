@@ -93,6 +93,8 @@ class ToolRequests:
         tool = equipment.tools.get(name) if isinstance(name, str) else None
         if tool is None:
             return _failed(f"There is no tool {str(name)[:80]!r} here.")
+        if tool.spec.effect is Effect.ASKS:
+            return _failed("Not run: a question can only be asked in a run.")
         if not isinstance(arguments, str):
             return _failed("Not run: tool_args must be a string that holds JSON.")
         try:

@@ -25,6 +25,8 @@ class Effect(Enum):
     CHANGES = "changes"
     RUNS = "runs"
     """Runs a program, which may do anything."""
+    ASKS = "asks"
+    """Asks the person: the answer is its result, in every mode."""
 
 
 class Verdict(Enum):
@@ -44,18 +46,21 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.NOTES: Verdict.RUN,
         Effect.CHANGES: Verdict.ASK,
         Effect.RUNS: Verdict.ASK,
+        Effect.ASKS: Verdict.ASK,
     },
     "plan": {
         Effect.READS: Verdict.RUN,
         Effect.NOTES: Verdict.RUN,
         Effect.CHANGES: Verdict.REFUSE,
         Effect.RUNS: Verdict.REFUSE,
+        Effect.ASKS: Verdict.ASK,
     },
     "auto": {
         Effect.READS: Verdict.RUN,
         Effect.NOTES: Verdict.RUN,
         Effect.CHANGES: Verdict.RUN,
         Effect.RUNS: Verdict.RUN,
+        Effect.ASKS: Verdict.ASK,
     },
     # Without a judge this mode does not start; with one, what it does not allow is asked.
     "auto-with-judge": {
@@ -63,6 +68,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.NOTES: Verdict.RUN,
         Effect.CHANGES: Verdict.ASK,
         Effect.RUNS: Verdict.ASK,
+        Effect.ASKS: Verdict.ASK,
     },
 }
 

@@ -5,7 +5,7 @@ process left open, and what of that is uncertain. It writes nothing and knows no
 records an entry first and applies it then, so that memory is never ahead of the disk.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.domain.entries import (
@@ -41,6 +41,7 @@ class Answer:
     interrupt_id: str
     approved: bool
     reason: str | None = None
+    payload: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class Conversation:
     run_ids: set[str] = field(default_factory=set[str])
     open_run: str | None = None
     suspended: RunEnded | None = None
+    given: dict[str, object] = field(default_factory=dict[str, object])
+    """What people answered to the questions that the last run goes on with."""
     is_direct: bool = False
     """Is the last run a person's own shell command?"""
     queue: Queue = field(default_factory=Queue)
@@ -186,6 +189,7 @@ class Conversation:
         self.run_ids.add(opened.run_id)
         self.suspended = None
         self.is_direct = opened.direct
+        self.given = opened.payloads or {}
         whole = self.queue.of_input(opened.input) if opened.input else []
         ids = [*opened.messages, *(waiting.message.id for waiting in whole)]
         for waiting in self.queue.take(ids):
@@ -214,7 +218,9 @@ def fold(conversation_id: str, entries: Iterable[Entry]) -> Conversation:
 
 
 def left_by_a_crash(
-    conversation: Conversation, new_ids: Mapping[str, str] | None = None
+    conversation: Conversation,
+    answer_result: Callable[[CallRecord, object], str],
+    new_ids: Mapping[str, str] | None = None,
 ) -> list[Entry]:
     """What to record for a run that the process before this one did not end.
 
@@ -233,7 +239,13 @@ def left_by_a_crash(
         record = conversation.calls.get(call_id)
         started = record.started_at if record else None
         message_id = (new_ids or {}).get(call_id, f"result-{call_id}")
-        entries.append(Resulted(message=lost_result(call_id, message_id, started)))
+        if record is not None and call_id in conversation.given:
+            # The person has answered; only the telling was cut off.
+            content = answer_result(record, conversation.given[call_id])
+            message = Message(id=message_id, role="tool", tool_call_id=call_id, content=content)
+        else:
+            message = lost_result(call_id, message_id, started)
+        entries.append(Resulted(message=message))
     entries.append(RunEnded(run_id=conversation.open_run, outcome="interrupted"))
     return entries
 

@@ -76,6 +76,8 @@ class RunOpened(_Entry, tag="run_started"):
     """It runs a person's own shell command, or goes on with one: no model is asked."""
     answers: dict[str, bool] | None = None
     declined_because: dict[str, str] | None = None
+    payloads: dict[str, object] | None = None
+    """What was answered to questions, by interrupt."""
 
 
 class Partial(_Entry, tag="partial"):

@@ -20,6 +20,7 @@ from agent.domain.entries import (
 )
 from agent.domain.messages import INTERRUPTED, Message
 from agent.domain.ports import TextPiece
+from agent.domain.questions import answered
 from agent.infrastructure.jsonl_history import JsonlHistory
 from tests.agent.support.fakes import FakeHistory, FakeLines, FakeLog, FakeTool, Line
 from tests.agent.support.scene import calls, one_session, says
@@ -98,7 +99,7 @@ def test_cut_at_any_byte_nothing_that_began_is_open_to_run_again(tmp_path: Path)
         entries = branch(load(data[:cut], tmp_path))
         conversation = fold("c", entries)
         began = any(record.started_at for record in conversation.calls.values())
-        for entry in left_by_a_crash(conversation):
+        for entry in left_by_a_crash(conversation, answered):
             conversation.apply(entry)
         assert conversation.open_run is None
         if began:

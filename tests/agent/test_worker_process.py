@@ -332,6 +332,17 @@ async def test_a_panel_lists_chooses_and_runs_a_command(tmp_path: Path) -> None:
         assert ran["error"] == "Exit code 3."
 
 
+def test_one_task_that_asks_is_answered_on_the_command_line(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    asked = one_shot(place, "--session-id", "s1", "ask Shall I?")
+    assert asked.returncode == 4
+    assert "--answer" in asked.stderr
+    assert one_shot(place, "--session-id", "s1", "--approve").returncode == 4
+    answered = one_shot(place, "--session-id", "s1", "--answer", "rather not")
+    assert answered.returncode == 0, answered.stderr
+    assert "You answered: Shall I? - rather not" in answered.stdout
+
+
 def test_one_task_can_print_event_lines(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     done = one_shot(place, "--format", "ag-ui", "help")

@@ -26,15 +26,17 @@ from pydantic_ai.models.function import (
     FunctionModel,
 )
 
+from agent.domain.questions import TOOL
+
 NAME = "scripted"
 INTRODUCTION = (
     "I am roost's built-in stand-in, not a language model: no model is set up here, so I only"
     " follow a few plain commands (say 'help'). "
 )
 _HELP = (
-    "One command a line: 'run <shell command>', 'read <file>', 'write <file>: <text>', 'think',"
-    " 'slow <n>', 'help'. To work with a real model, set agent.model, for example"
-    " ROOST_AGENT__MODEL=openai:gpt-5-mini, and its key."
+    "One command a line: 'run <shell command>', 'read <file>', 'write <file>: <text>',"
+    " 'ask <question>', 'think', 'slow <n>', 'help'. To work with a real model, set agent.model,"
+    " for example ROOST_AGENT__MODEL=openai:gpt-5-mini, and its key."
 )
 _NOT_BUILT = "'{}' is not built yet, so I can't do that. "
 _SHOWN_OUTPUT = 500
@@ -131,6 +133,9 @@ def _call(line: str) -> tuple[str, dict[str, object]] | None:
         case "write" if ":" in rest:
             path, _, text = rest.partition(":")
             return "Write", {"path": path.strip(), "content": text.strip() + "\n"}
+        case "ask" if rest:
+            options = [{"label": "Yes"}, {"label": "No"}]
+            return TOOL, {"questions": [{"question": rest, "header": "Ask", "options": options}]}
         case _:
             return None
 
@@ -149,7 +154,7 @@ async def _say(line: str) -> AsyncIterator[Delta]:
         for place in range(1, count + 1):
             yield f"word{place} "
             await anyio.sleep(0.1)
-    elif word in ("ask", "delegate"):
+    elif word == "delegate":
         yield _NOT_BUILT.format(word)
     elif word == "help":
         async for piece in _words(_HELP):
@@ -168,7 +173,9 @@ def _report(results: Sequence[tuple[str, str]]) -> str:
             result = {"success": False, "error": content}
         output = str(result.get("output", "")).strip()
         shown = output if len(output) <= _SHOWN_OUTPUT else output[:_SHOWN_OUTPUT] + " ..."
-        if result.get("success"):
+        if name == TOOL:
+            sentences.append(f"You answered: {shown}" if shown else f"{result.get('error')}")
+        elif result.get("success"):
             sentences.append(f"{name} worked: {shown}" if shown else f"{name} worked.")
         else:
             sentences.append(f"{name} did not work: {result.get('error')} {shown}".rstrip())

@@ -34,6 +34,9 @@ _MODES = ("standard", "plan", "auto", "auto-with-judge")
 @click.option(
     "--decline", "decision", flag_value="decline", help="Decline what the conversation waits for."
 )
+@click.option(
+    "--answer", metavar="TEXT", help="Answer what the agent asked, and approve what waits with it."
+)
 def command(
     task: str | None,
     serve: bool,
@@ -43,6 +46,7 @@ def command(
     mode: str | None,
     output: str,
     decision: str | None,
+    answer: str | None,
 ) -> ExitCode:
     """Run one task here and print the answer, or serve one conversation as a worker.
 
@@ -55,6 +59,10 @@ def command(
             f"{session_id[:80]!r} is no conversation id: letters, digits, '.', '_' and '-' are"
             " allowed, not beginning with '.', at most 255 characters."
         )
+    if answer is not None and decision == "decline":
+        raise click.UsageError("--answer and --decline exclude each other.")
+    if answer is not None:
+        decision = "approve"
     if serve and (task is not None or decision is not None):
         raise click.UsageError("--serve takes no task: it gets its work on stdin.")
     if serve and session_id is None:
@@ -62,7 +70,7 @@ def command(
     if not serve and task is None and decision is None:
         raise click.UsageError("say what to do: roost headless 'task'. Or --serve for a worker.")
     if decision is not None and session_id is None:
-        raise click.UsageError(f"--{decision} needs --session-id.")
+        raise click.UsageError(f"--{'answer' if answer else decision} needs --session-id.")
     from roost.headless.main import run
     from roost.headless.options import Options
 
@@ -75,6 +83,7 @@ def command(
             serve=serve,
             task=task,
             decision=decision,
+            answer=answer,
             event_lines=output == "ag-ui",
         )
     )

@@ -11,13 +11,15 @@ import anyio
 import msgspec
 
 from agent.domain.conversation import Answer
+from agent.domain.events import Interrupt
 from agent.domain.messages import Message
 from agent.domain.ports import HistoryFailed, Lines
+from agent.domain.questions import INPUT_REQUIRED, questions_of
 from agent.equipment import StartFailed
 from agent.infrastructure.attachments import AttachmentFolder
 from agent.infrastructure.project_files import ProjectFiles
 from agent.infrastructure.stdio import StdoutLines
-from agent.inputs import RunInput
+from agent.inputs import BadInput, RunInput
 from agent.recorder import Recorder
 from agent.session import Session
 from agent.supply import Prepare
@@ -106,7 +108,14 @@ async def _run(options: Options, session: Session) -> ExitCode:
     if waiting and options.decision is None:
         _tell_what_waits(session)
         return ExitCode.WAITING
-    answers = tuple(Answer(each.id, options.decision == "approve") for each in waiting)
+    answers = tuple(
+        Answer(
+            each.id,
+            options.decision == "approve",
+            payload=_own_words(session, each, options.answer),
+        )
+        for each in waiting
+    )
     messages: tuple[Message, ...] = ()
     if options.task is not None:
         messages = (Message(id=new_id(), role="user", content=options.task),)
@@ -116,12 +125,23 @@ async def _run(options: Options, session: Session) -> ExitCode:
     except HistoryFailed as exc:
         tell(str(exc))
         return ExitCode.FAILED
+    except BadInput as exc:
+        tell(f"{exc} Answer it with --answer, or dismiss it with --decline.")
+        return ExitCode.WAITING
     except StartFailed:
         return ExitCode.USAGE  # the line that says why has been written
     if session.conversation.interrupts():
         _tell_what_waits(session)
     end = session.last_end
     return _OUTCOMES[end.outcome] if end is not None else ExitCode.FAILED
+
+
+def _own_words(session: Session, interrupt: Interrupt, text: str | None) -> object:
+    """The same text for every question of the interrupt; none for what is only to approve."""
+    if text is None or interrupt.reason != INPUT_REQUIRED:
+        return None
+    call = session.conversation.calls[interrupt.id].call
+    return {"answers": [{"otherText": text} for _ in questions_of(call.function.arguments)]}
 
 
 def _tell_what_waits(session: Session) -> None:
@@ -131,6 +151,8 @@ def _tell_what_waits(session: Session) -> None:
         write(f"  {interrupt.message}")
     go_on = f"roost headless --session-id {conversation.conversation_id}"
     write(f"Go on with one of:\n  {go_on} --approve\n  {go_on} --decline")
+    if any(interrupt.reason == INPUT_REQUIRED for interrupt in conversation.interrupts()):
+        write(f"  {go_on} --answer 'your words'")
 
 
 async def _interrupt_on_signal(session: Session) -> None:

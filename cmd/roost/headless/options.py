@@ -17,6 +17,7 @@ class Options:
     serve: bool = False
     task: str | None = None
     decision: str | None = None
+    answer: str | None = None
     event_lines: bool = False
 
 

@@ -58,6 +58,10 @@ class Scene:
     models: FakeModels
     project: FakeProject
     saved: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
+
+    def add_tool(self, tool: Tool) -> None:
+        self.tools[tool.spec.name] = tool
 
     async def send(self, **frame: object) -> None:
         await self.session.take(msgspec.json.encode(frame))
@@ -165,7 +169,7 @@ async def one_session(
         log,
     )
     session = Session(recorder, lines, prepare, save, new_id, log, project)
-    scene = Scene(session, history, lines, model, tool, log, models, project, saved)
+    scene = Scene(session, history, lines, model, tool, log, models, project, saved, tools)
     async with anyio.create_task_group() as tasks:
         if serve:
             tasks.start_soon(session.serve, _Silence())
