@@ -12,6 +12,8 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import cast
 
 import anyio
 import structlog
@@ -25,6 +27,7 @@ from agui.routes import Routes
 from agui.security import Doorkeeper
 from agui.settings import BindingSettings
 from agui.status import StatusRoute
+from agui.uvicorn_http import BindingHttp
 from agui.uvicorn_protocol import BindingWebSocket
 from agui.websocket import WebSocketEndpoint
 from sessions.domain.ports import Threads
@@ -117,9 +120,11 @@ class Binding:
         return WebSocketEndpoint(self._threads, self._settings, self._relay, peers)
 
     def _config(self, application: Application) -> uvicorn.Config:
+        settings = self._settings
+        http = partial(BindingHttp, settings.header_timeout, settings.most_strangers)
         return uvicorn.Config(
             application,
-            http="h11",
+            http=cast("type[BindingHttp]", http),
             ws=BindingWebSocket,
             ws_max_size=self._settings.max_frame_bytes,
             ws_per_message_deflate=False,

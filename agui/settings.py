@@ -16,6 +16,10 @@ class BindingSettings:
     projects: Path | None = None
     """Where the projects' artifacts are; None serves none."""
     hello_timeout: float = 5.0
+    header_timeout: float = 10.0
+    """How long an HTTP connection may take to ask for something."""
+    most_strangers: int = 1024
+    """How many connections may be open that have not asked, or not said hello, yet."""
     ping_interval: float = 20.0
     """How often a client is pinged, and how long the answer may take."""
     write_timeout: float = 10.0

@@ -30,6 +30,7 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
 UNSUPPORTED_DATA = 1003
+_TRY_AGAIN_LATER = 1013
 
 log = structlog.get_logger()
 
@@ -47,6 +48,7 @@ class WebSocketEndpoint:
         self._encoder = SharedEncoder()
         self._clients: set[WebSocketClient] = set()
         self._connections = 0
+        self._strangers = 0
         self._left = anyio.Event()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -73,7 +75,12 @@ class WebSocketEndpoint:
 
     async def _connection(self, scope: Message, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
+        if self._strangers >= self._settings.most_strangers:
+            log.warning("connection_refused", reason="too many have not said hello yet")
+            await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER})
+            return
         await send({"type": "websocket.accept"})
+        self._strangers += 1
         try:
             hello = await self._hello(receive)
             inside = hello.inside or await self._inside(scope)
@@ -83,6 +90,8 @@ class WebSocketEndpoint:
             # No frame, not even a close frame: whoever knocks learns nothing.
             log.warning("hello_refused", reason=str(exc))
             return
+        finally:
+            self._strangers -= 1
         if not hello.speaks_our_version:
             log.warning(
                 "client_speaks_another_version",

@@ -4,13 +4,20 @@ The record is in the roost home, never in the project, so a checkout can't trust
 are compared after following links: a link put in a trusted folder's place is not that folder.
 """
 
+import fcntl
 import json
-from collections.abc import Iterable
+import os
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from roost.atomic_file import write_atomically
+
+_LONGEST_WAIT = 5.0
+_LOOK_EVERY = 0.02
 
 
 class BadTrustFile(Exception):
@@ -48,16 +55,36 @@ class TrustedProjects:
     def add(self, project_dir: str) -> str:
         """Trust a folder; answers the path that was recorded. Raises BadTrustFile, OSError."""
         directory = _real(project_dir)
-        self._write({*self.directories(), directory})
+        with self._alone():
+            self._write({*self.directories(), directory})
         return directory
 
     def remove(self, project_dir: str) -> bool:
         """Trust it no longer; False when it was not trusted. Raises BadTrustFile, OSError."""
-        known = set(self.directories())
-        gone = {_real(project_dir), project_dir} & known
-        if gone:
-            self._write(known - gone)
-        return bool(gone)
+        with self._alone():
+            known = set(self.directories())
+            gone = {_real(project_dir), project_dir} & known
+            if gone:
+                self._write(known - gone)
+            return bool(gone)
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """Between reading and writing, nobody else changes the record. Raises BadTrustFile."""
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The folder is what is locked: the record itself is replaced by each change.
+        lock = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            give_up = time.monotonic() + _LONGEST_WAIT
+            while not _locked(lock):
+                if time.monotonic() > give_up:
+                    raise BadTrustFile(
+                        f"{self.file} is being changed by another program; try again"
+                    )
+                time.sleep(_LOOK_EVERY)
+            yield
+        finally:
+            os.close(lock)
 
     def _write(self, directories: Iterable[str]) -> None:
         record = json.dumps({"trusted": sorted(directories)}, indent=2, ensure_ascii=False)
@@ -68,6 +95,14 @@ class TrustedProjects:
             f'{self.file} is damaged: it should hold {{"trusted": [folders]}}.'
             " Repair it, or delete it and trust your projects again"
         )
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _real(directory: str) -> str:

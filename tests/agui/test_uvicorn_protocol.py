@@ -3,8 +3,10 @@
 import inspect
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from agui.uvicorn_http import BindingHttp
 from agui.uvicorn_protocol import BindingWebSocket
 
 
@@ -17,6 +19,21 @@ def test_the_methods_that_are_overridden_exist_with_these_parameters() -> None:
         theirs = inspect.signature(getattr(WebSocketsSansIOProtocol, name))
         ours = inspect.signature(getattr(BindingWebSocket, name))
         assert list(theirs.parameters) == list(ours.parameters) == ["self"]
+
+
+def test_the_methods_of_the_http_side_exist_with_these_parameters() -> None:
+    for name in (
+        "connection_made",
+        "connection_lost",
+        "data_received",
+        "handle_websocket_upgrade",
+    ):
+        theirs = inspect.signature(getattr(H11Protocol, name))
+        ours = inspect.signature(getattr(BindingHttp, name))
+        assert list(theirs.parameters) == list(ours.parameters)
+    source = inspect.getsource(H11Protocol.__init__)
+    for name in ("connections", "cycle", "transport", "loop"):
+        assert f"self.{name}" in source
 
 
 def test_the_attributes_that_are_used_are_set_by_the_constructor() -> None:

@@ -1,7 +1,10 @@
 """Which projects are trusted, and how that is said."""
 
+import fcntl
 import json
+import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,3 +114,27 @@ def test_the_command_says_that_the_record_is_damaged(tmp_path: Path) -> None:
     code, out = run(tmp_path, "--list")
     assert code == 1
     assert "damaged" in out
+
+
+def test_two_who_trust_at_the_same_time_both_are_heard(
+    projects: TrustedProjects, tmp_path: Path
+) -> None:
+    folders = [str(folder(tmp_path, f"p{n}")) for n in range(20)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(projects.add, folders))
+    assert projects.directories() == tuple(sorted(folders))
+
+
+def test_a_record_that_stays_locked_is_not_waited_for_for_ever(
+    projects: TrustedProjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roost.trust._LONGEST_WAIT", 0.05)
+    projects.file.parent.mkdir()
+    held = os.open(projects.file.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(BadTrustFile, match="another program"):
+            projects.add(str(tmp_path))
+    finally:
+        os.close(held)
+    assert projects.directories() == ()

@@ -53,7 +53,6 @@ class Daemon:
     worker_environ: dict[str, str] = field(default_factory=dict[str, str])
     """What workers are started with; it learns where the daemon listens."""
     _stop: anyio.Event = field(default_factory=anyio.Event)
-    _port_closed: anyio.Event = field(default_factory=anyio.Event)
 
     async def run(self) -> ExitCode:
         """Serve until a signal, then stop in order. Raises PortTaken before anything started."""
@@ -71,13 +70,11 @@ class Daemon:
         return ExitCode.DONE
 
     async def _serve(self, listener: socket) -> None:
-        async with self.registry.serving():
-            async with self.binding.serving(listener) as port:
-                self.run_file.write(_record(port))
-                log.info("daemon_ready", host=HOST, port=port, pid=os.getpid(), version=VERSION)
-                await self._stop.wait()
-                log.info("daemon_stopping")
-            self._port_closed.set()
+        async with self.registry.serving(), self.binding.serving(listener) as port:
+            self.run_file.write(_record(port))
+            log.info("daemon_ready", host=HOST, port=port, pid=os.getpid(), version=VERSION)
+            await self._stop.wait()
+            log.info("daemon_stopping")
 
     async def _heed_signals(self, *, task_status: TaskStatus[None]) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -88,8 +85,6 @@ class Daemon:
                     self._stop.set()
                     continue
                 self.binding.hurry()
-                # The registry hurries once it is stopping, which it does behind the port.
-                await self._port_closed.wait()
                 self.registry.hurry()
 
 
