@@ -109,7 +109,7 @@ class Session:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._rec.serve_partials)
             tasks.start_soon(self._get_ready)
-            while not self._blocked and (work := self._next()) is not None:
+            while not (self._ending or self._blocked) and (work := self._next()) is not None:
                 await self._execute(work)
             tasks.cancel_scope.cancel()
         self._raise_start_failure()
@@ -123,6 +123,11 @@ class Session:
                 continue
             self._wake = anyio.Event()
             await self._wake.wait()
+
+    @property
+    def is_ending(self) -> bool:
+        """It was told to end: nothing more begins."""
+        return self._ending
 
     def interrupt(self) -> None:
         """End the open run as cancelled. Without one, nothing."""

@@ -71,8 +71,13 @@ class Transcript:
             self._open.discard(call.id)
 
     def put_calls(self, message_id: str, calls: Iterable[ToolCall]) -> None:
-        """The whole calls of a message, in place of what was known of them."""
+        """The whole calls of a message, in place of what was known of them.
+
+        The line of the message itself may be one that could not be read: it is empty then.
+        """
         new = {call.id: call for call in calls}
+        if message_id not in self._messages:
+            self._messages[message_id] = Message(id=message_id, role="assistant", content="")
         message = self.message(message_id)
         kept = [new.pop(call.id, call) for call in message.tool_calls or ()]
         self.put(msgspec.structs.replace(message, tool_calls=[*kept, *new.values()]))

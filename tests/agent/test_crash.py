@@ -63,6 +63,21 @@ def load(data: bytes, folder: Path) -> list[Entry]:
         history.close()
 
 
+def test_a_line_that_can_not_be_read_costs_that_line_alone(tmp_path: Path) -> None:
+    """A bad block, an editor: whichever line it is, the conversation opens with the others."""
+    history, _ = anyio.run(record_of_a_whole_life)
+    whole = load(b"".join(history.lines), tmp_path)
+    for damaged in range(len(history.lines)):
+        lines = list(history.lines)
+        lines[damaged] = b"{rubbish\n"
+        entries = load(b"".join(lines), tmp_path)
+        assert [e.id for e in entries] == [e.id for n, e in enumerate(whole) if n != damaged]
+        conversation = fold("c", entries)
+        shown = {m.id for m in conversation.transcript.visible()}
+        left = left_by_a_crash(conversation, answered)
+        assert {m.id for m in fold("c", [*entries, *left]).transcript.visible()} >= shown
+
+
 def test_cut_at_any_byte_all_that_was_told_before_is_there(tmp_path: Path) -> None:
     """The machine may lose power at any moment; what was synced by then is what counts."""
     history, told = anyio.run(record_of_a_whole_life)

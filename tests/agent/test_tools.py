@@ -221,6 +221,27 @@ async def test_grep_finds_lines_and_skips_what_is_none_of_its_business(tmp_path:
         grep.prepare(b'{"pattern": "("}')
 
 
+async def test_a_pattern_that_takes_for_ever_is_stopped_and_holds_nobody_up(tmp_path: Path) -> None:
+    """The worker must answer an interrupt meanwhile: the search lets go of the interpreter."""
+    (tmp_path / "a.txt").write_text("a" * 60 + "!\n")
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await anyio.sleep(0.01)
+            ticks += 1
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tick)
+            grep = Grep(sandbox(tmp_path), seconds=0.5)
+            found = await used(grep, pattern="(a|aa)+$|(a+)+$|(.*a){30}$")
+            tasks.cancel_scope.cancel()
+    assert "Stopped after 0.5 seconds" in found.output
+    assert ticks >= 5
+
+
 async def test_grep_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "many").write_text("hit\n" * 1000)
     found = await used(Grep(sandbox(tmp_path)), pattern="hit")

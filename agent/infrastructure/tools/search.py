@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
 
+import regex
 from msgspec import Meta
 
 from agent.domain.approval import Effect
@@ -34,8 +35,9 @@ class _GrepArguments(Arguments):
 class Grep:
     """The tool."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, seconds: float = _SECONDS) -> None:
         self._sandbox = sandbox
+        self._seconds = seconds
         self.spec = ToolSpec(
             name="Grep",
             description=(
@@ -49,27 +51,34 @@ class Grep:
     def prepare(self, arguments: bytes) -> FileCall:
         found = read_arguments(_GrepArguments, arguments)
         try:
-            pattern = re.compile(found.pattern, re.IGNORECASE if found.ignore_case else 0)
-        except re.error as exc:
+            pattern = regex.compile(found.pattern, regex.IGNORECASE if found.ignore_case else 0)
+        except regex.error as exc:
             raise BadArguments(f"the pattern is not a regular expression: {exc}.") from exc
         return FileCall(found.pattern, lambda: self._grep(found, pattern))
 
-    def _grep(self, wanted: _GrepArguments, pattern: re.Pattern[str]) -> ToolResult:
+    def _grep(self, wanted: _GrepArguments, pattern: regex.Pattern[str]) -> ToolResult:
         root = self._sandbox.resolve(wanted.path)
         if not root.exists():
             return ToolResult(success=False, error=f"{wanted.path} does not exist.")
         found: list[str] = []
-        ends = time.monotonic() + _SECONDS
+        ends = time.monotonic() + self._seconds
         for path in [root] if root.is_file() else _files(root):
             if wanted.glob and not fnmatch(path.name, wanted.glob):
                 continue
             for number, line in _lines(path):
-                if pattern.search(line):
+                left = ends - time.monotonic()
+                try:
+                    # Some patterns take for ever on some lines. `concurrent` lets go of the
+                    # interpreter meanwhile, so that the worker goes on answering.
+                    matches = pattern.search(line, timeout=max(left, 0.001), concurrent=True)
+                except TimeoutError:
+                    return _listing(found, _too_long(self._seconds))
+                if matches:
                     found.append(f"{self._sandbox.shown(path)}:{number}: {line[:_MAX_LINE]}")
                     if len(found) >= MAX_RESULTS:
                         return _listing(found, "There may be more: narrow the search.")
             if time.monotonic() > ends:
-                return _listing(found, f"Stopped after {_SECONDS:.0f} seconds: narrow the search.")
+                return _listing(found, _too_long(self._seconds))
         return _listing(found, "")
 
 
@@ -109,7 +118,7 @@ class Glob:
             if matches.fullmatch(path.relative_to(root).as_posix()):
                 found.append((_changed(path), self._sandbox.shown(path)))
             if time.monotonic() > ends:
-                note = f"Stopped after {_SECONDS:.0f} seconds: narrow the search."
+                note = _too_long(_SECONDS)
                 break
         found.sort(reverse=True)
         if len(found) > MAX_RESULTS:
@@ -153,6 +162,10 @@ def _changed(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _too_long(seconds: float) -> str:
+    return f"Stopped after {seconds:g} seconds: narrow the search, or simplify the pattern."
 
 
 def _listing(found: list[str], note: str) -> ToolResult:

@@ -10,7 +10,7 @@ import signal
 import traceback
 import uuid
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -51,6 +51,11 @@ def run(options: Options) -> ExitCode:
         log("error", "headless_crashed", exc_info=exc)
         if not log.is_open:
             traceback.print_exc()
+        if options.serve:
+            # Whoever waits for this thread is told, also when there was no ready line yet.
+            text = "The worker ended because of an error of its own; `roost logs` has the details."
+            with suppress(OSError):
+                os.write(1, encode_line(RunError(message=text, code="internal")))
         return ExitCode.FAILED
 
 

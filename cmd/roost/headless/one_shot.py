@@ -133,6 +133,9 @@ async def _run(options: Options, session: Session) -> ExitCode:
     if session.conversation.interrupts():
         _tell_what_waits(session)
     end = session.last_end
+    if session.is_ending and (end is None or end.outcome == "success"):
+        # The signal came before the task began, or between two of the runs that waited.
+        return ExitCode.INTERRUPTED
     return _OUTCOMES[end.outcome] if end is not None else ExitCode.FAILED
 
 
