@@ -103,7 +103,7 @@ async def test_a_browser_extension(tmp_path: Path, request: pytest.FixtureReques
             await told.sends(type=asked, project_dir=project)
             await told.hears(reply)
         await told.sends(type="new_session", project_dir=project)
-        message = {"id": "user-1", "role": "user", "content": "help"}
+        message = {"id": "user-1", "role": "user", "content": "hello"}
         await told.sends(type="run_agent_input", input={"messages": [message]})
         started = await told.hears("RUN_STARTED")
         await told.hears("RUN_FINISHED")
