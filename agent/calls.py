@@ -7,11 +7,12 @@ it can never run twice, and without one its outcome is called unknown.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import anyio
 import msgspec
 
 from agent.domain.approval import PLAN_REFUSAL, Effect, Verdict, verdict
 from agent.domain.conversation import Answer
-from agent.domain.entries import CallStarted, Resulted, StateSet
+from agent.domain.entries import CallStarted, Entry, JobStarted, Resulted, StateSet
 from agent.domain.events import Interrupt, ToolCallResult
 from agent.domain.messages import ToolCall, result_text
 from agent.domain.ports import BadArguments, PreparedCall, ToolResult
@@ -26,7 +27,9 @@ from agent.domain.questions import (
 )
 from agent.domain.transcript import tool_message
 from agent.equipment import Equipment
+from agent.jobs import MOST, Jobs
 from agent.say import Say
+from agent.tool_output import ToolOutput
 
 _RESPONSE_SCHEMA: dict[str, object] = {
     "type": "object",
@@ -36,6 +39,7 @@ _RESPONSE_SCHEMA: dict[str, object] = {
     },
 }
 _SHOWN_SUMMARY = 300
+_TOO_MANY_JOBS = f"Not run: {MOST} jobs run in the background already. Wait for one to end."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,10 @@ class _Ready:
 class Calls:
     """Runs the calls of one run, one after the other."""
 
-    def __init__(self, say: Say, equipment: Equipment) -> None:
+    def __init__(self, say: Say, equipment: Equipment, jobs: Jobs) -> None:
         self._say = say
         self._rec = say.recorder
+        self._jobs = jobs
         self.equipment = equipment
         self.is_running = False
 
@@ -103,8 +108,12 @@ class Calls:
         message = tool_message(told)
         if not result.success:
             message = msgspec.structs.replace(message, error=result.error or "failed")
-        states = [StateSet(key=key, value=value) for key, value in result.state.items()]
-        await self._rec.record(Resulted(message=message), *states)
+        more: list[Entry] = [StateSet(key=key, value=value) for key, value in result.state.items()]
+        if (job := result.job) is not None:
+            more.append(JobStarted(job_id=call_id, label=job.label, detail=job.detail))
+        await self._rec.record(Resulted(message=message), *more)
+        if job is not None:
+            self._jobs.start(call_id, job, self._rec.now())
         self._say(told)
         for key, value in result.state.items():
             self._say.state(key, value)
@@ -127,10 +136,21 @@ class Calls:
             await self._rec.record(CallStarted(tool_call_id=ready.call.id))
         self.is_running = True
         try:
-            result = await ready.prepared.run()
+            result = await self._run_telling(ready)
         finally:
             self.is_running = False
         await self.finish(ready.call.id, result)
+
+    async def _run_telling(self, ready: _Ready) -> ToolResult:
+        output = ToolOutput(self._say, ready.call.id)
+        result = ToolResult(success=False)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(output.serve)
+            result = await ready.prepared.run(output.add)
+            tasks.cancel_scope.cancel()
+        if result.job is not None and not self._jobs.has_room:
+            return ToolResult(success=False, error=_TOO_MANY_JOBS)
+        return result
 
 
 def _interrupt(ready: _Ready) -> Interrupt:

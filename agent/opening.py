@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.domain.conversation import Conversation, fold, left_by_a_crash
+from agent.domain.conversation import Conversation, fold, left_by_a_crash, lost_jobs
 from agent.domain.entries import Begun, Entry, branch
 from agent.domain.ports import History, Log
 from agent.domain.questions import answered
@@ -26,7 +26,11 @@ async def open_conversation(
     if not entries:
         # Written with the first input: one that was only looked at has nothing in its file.
         recorder.begin_with(Begun(conversation_id=conversation_id, project_dir=str(project_dir)))
-    elif lost := left_by_a_crash(conversation, answered):
-        log("warning", "run_cut_off", run_id=conversation.open_run)
-        await recorder.record(*lost)
+    else:
+        lost = left_by_a_crash(conversation, answered)
+        if lost:
+            log("warning", "run_cut_off", run_id=conversation.open_run)
+        lost += lost_jobs(conversation, new_id)
+        if lost:
+            await recorder.record(*lost)
     return recorder

@@ -39,7 +39,7 @@ class Recorder:
         self._history = history
         self._last_id = last_id
         self._new_id = new_id
-        self._now = now
+        self.now = now
         self._log = log
         self._lock = anyio.Lock()
         self._partial: list[Growth] = []
@@ -115,7 +115,7 @@ class Recorder:
 
     def _stamp(self, entries: tuple[Entry, ...] | list[Entry]) -> list[Entry]:
         stamped: list[Entry] = []
-        parent, at = self._last_id, self._now()
+        parent, at = self._last_id, self.now()
         for entry in entries:
             whole = msgspec.structs.replace(entry, id=self._new_id(), parent=parent, at=at)
             parent = whole.id

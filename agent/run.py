@@ -45,6 +45,7 @@ from agent.domain.questions import TOOL as QUESTION_TOOL
 from agent.domain.queue import Waiting, shell_command
 from agent.domain.transcript import activity_message
 from agent.equipment import Equipment, StartFailed
+from agent.jobs import Jobs
 from agent.response import Response
 from agent.say import Say
 
@@ -87,12 +88,13 @@ class _StoppedAfterCall(Exception):
 class Run:
     """One run. `execute` it once; `cancel` and `finish_call_and_stop` may be called meanwhile."""
 
-    def __init__(self, say: Say, log: Log, work: Work) -> None:
+    def __init__(self, say: Say, log: Log, work: Work, jobs: Jobs) -> None:
         self._say = say
         self._rec = say.recorder
         self._conversation = say.recorder.conversation
         self._log = log
         self._work = work
+        self._jobs = jobs
         self.run_id = ""
         self._taken: tuple[Message, ...] = ()
         self._scope = anyio.CancelScope()
@@ -200,7 +202,7 @@ class Run:
 
     async def _go(self, prepared: Prepared) -> End:
         equipment = await prepared()
-        calls = self._calls = Calls(self._say, equipment)
+        calls = self._calls = Calls(self._say, equipment, self._jobs)
         await self._give_notice(equipment)
         if self._work.answers:
             await calls.resume(self._suspended_calls(), self._work.answers)

@@ -13,10 +13,10 @@ from anyio.abc import TaskGroup
 
 from agent.commands import CommandFailed, Commands
 from agent.domain.conversation import Answer, Conversation
-from agent.domain.entries import Accepted
+from agent.domain.entries import Accepted, JobEnded
 from agent.domain.events import Event, MessagesSnapshot, RunError
-from agent.domain.messages import HIDDEN
-from agent.domain.ports import HistoryFailed, Lines, Log, Project
+from agent.domain.messages import HIDDEN, JOB, Message
+from agent.domain.ports import HistoryFailed, Job, Lines, Log, Project, ToolResult
 from agent.domain.questions import INPUT_REQUIRED, BadAnswer, answer_text, questions_of
 from agent.inputs import (
     FOLLOW_UP,
@@ -28,6 +28,7 @@ from agent.inputs import (
     json_object,
     read_run_input,
 )
+from agent.jobs import Jobs
 from agent.panel import Panel
 from agent.queue_commands import QueueCommands
 from agent.recorder import Recorder
@@ -72,6 +73,8 @@ class Session:
         self._supply = Supply(prepare)
         self._panel = Panel(project, self._supply, self._write, log)
         self._requests = ToolRequests(recorder, self._supply, self._write, self._tell, log)
+        self._jobs = Jobs(self._tell_jobs, self._end_job, log)
+        self.conversation.background = self._jobs.state
         self._tasks: TaskGroup | None = None
         self.last_end: End | None = None
         self.commands = Commands(
@@ -79,6 +82,7 @@ class Session:
                 "ping": self._ping,
                 "get_state": self._get_state,
                 "prompt": self._prompt,
+                "stop_job": self._stop_job,
                 **QueueCommands(recorder, self._tell_queue).known,
             }
         )
@@ -97,6 +101,7 @@ class Session:
         """Serve lines until they end; what runs then ends too. Raises StartFailed."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
+            self._jobs.serve_in(tasks)
             tasks.start_soon(self._rec.serve_partials)
             tasks.start_soon(self._get_ready)
             tasks.start_soon(self._read, stdin)
@@ -109,8 +114,15 @@ class Session:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._rec.serve_partials)
             tasks.start_soon(self._get_ready)
-            while not (self._ending or self._blocked) and (work := self._next()) is not None:
-                await self._execute(work)
+            self._jobs.serve_in(tasks)
+            while not (self._ending or self._blocked):
+                if (work := self._next()) is not None:
+                    await self._execute(work)
+                elif self._jobs.running and self.conversation.suspended is None:
+                    self._wake = anyio.Event()
+                    await self._wake.wait()
+                else:
+                    break
             tasks.cancel_scope.cancel()
         self._raise_start_failure()
 
@@ -273,7 +285,7 @@ class Session:
         return Work()
 
     async def _execute(self, work: Work) -> None:
-        run = self._run = Run(self._say, self._log, work)
+        run = self._run = Run(self._say, self._log, work, self._jobs)
         try:
             self.last_end = await run.execute(self._supply.wait) or self.last_end
         except HistoryFailed as exc:
@@ -289,6 +301,25 @@ class Session:
             if self._run is None:
                 self._tell(RunError(message=str(failure), code="settings"))
             self.end(0)
+
+    async def _end_job(self, job_id: str, job: Job, result: ToolResult) -> None:
+        """What a job came to is a message: for the run that goes on, or one of its own."""
+        how = "Completed" if result.success else "Failed"
+        parts = [f"[{job.kind.capitalize()} {how}: {job.label}]", result.error, result.output]
+        text = "\n".join(part for part in parts if part)
+        metadata: dict[str, object] = {JOB: job_id}
+        message = Message(id=self._new_id(), role="user", content=text, metadata=metadata)
+        try:
+            await self._rec.record(JobEnded(job_id=job_id), Accepted(messages=[message]))
+        except HistoryFailed as exc:
+            self._log("error", "job_not_recorded", job_id=job_id, reason=str(exc))
+        self._blocked = False
+        self._tell_queue()
+        self._wake.set()
+
+    def _tell_jobs(self) -> None:
+        if self.conversation.open_run is not None:
+            self._say.state("backgroundTasks", self._jobs.state())
 
     def _raise_start_failure(self) -> None:
         if self._supply.failure is not None:
@@ -310,6 +341,11 @@ class Session:
             "model": ready.model_name if ready else None,
             "mode": ready.mode if ready else None,
         }
+
+    async def _stop_job(self, args: Mapping[str, object]) -> object:
+        if not self._jobs.stop(str(args.get("id"))):
+            raise CommandFailed("unknown_job", "No job with this id runs.")
+        return {}
 
     async def _prompt(self, args: Mapping[str, object]) -> object:
         text = args.get("text")

@@ -120,7 +120,10 @@ class ToolRequests:
                 )
             except HistoryFailed as exc:
                 return _failed(f"Not run: {exc}")
-        return await call.run()
+        result = await call.run()
+        if result.job is not None:
+            return _failed("Not run: only a run can leave work in the background.")
+        return result
 
     async def _approved(self, request_id: str, frame: Frame, equipment: Equipment) -> bool:
         answered = anyio.Event()

@@ -14,6 +14,8 @@ from agent.domain.entries import (
     Called,
     CallStarted,
     Entry,
+    JobEnded,
+    JobStarted,
     Partial,
     QueueDeleted,
     QueueEdited,
@@ -29,7 +31,7 @@ from agent.domain.entries import (
     ToolRequested,
 )
 from agent.domain.events import Interrupt, Outcome, RunFinished
-from agent.domain.messages import INTERRUPTED, Message, ToolCall, result_text
+from agent.domain.messages import INTERRUPTED, JOB, Message, ToolCall, result_text
 from agent.domain.queue import Lane, Queue, Waiting
 from agent.domain.transcript import Transcript
 
@@ -69,6 +71,11 @@ class CallRecord:
     answered: bool = False
 
 
+def no_jobs() -> dict[str, object]:
+    """The background of a process that has none."""
+    return {"running": 0, "jobs": []}
+
+
 @dataclass(slots=True)
 class Conversation:
     """The folded history of one conversation."""
@@ -80,6 +87,10 @@ class Conversation:
     suspended: RunEnded | None = None
     given: dict[str, object] = field(default_factory=dict[str, object])
     """What people answered to the questions that the last run goes on with."""
+    jobs: dict[str, JobStarted] = field(default_factory=dict[str, JobStarted])
+    """What was left running and has not ended, as far as the history knows."""
+    background: Callable[[], dict[str, object]] = no_jobs
+    """What runs in the background of this very process."""
     is_direct: bool = False
     """Is the last run a person's own shell command?"""
     queue: Queue = field(default_factory=Queue)
@@ -137,6 +148,10 @@ class Conversation:
             case RunEnded():
                 self.open_run = None
                 self.suspended = entry if entry.outcome == "interrupt" else None
+            case JobStarted(job_id=job_id):
+                self.jobs[job_id] = entry
+            case JobEnded(job_id=job_id):
+                self.jobs.pop(job_id, None)
             case ToolRequested() | ToolAnswered():
                 pass  # a panel's business: recorded, and no part of what was said
 
@@ -176,7 +191,7 @@ class Conversation:
         return {
             "todos": self.todos,
             "usage": self.usage_rows(),
-            "backgroundTasks": {"running": 0, "jobs": []},
+            "backgroundTasks": self.background(),
             "queue": self.queue.shown(),
         }
 
@@ -247,6 +262,20 @@ def left_by_a_crash(
             message = lost_result(call_id, message_id, started)
         entries.append(Resulted(message=message))
     entries.append(RunEnded(run_id=conversation.open_run, outcome="interrupted"))
+    return entries
+
+
+def lost_jobs(conversation: Conversation, new_id: Callable[[], str]) -> list[Entry]:
+    """What to record for jobs that ended with the process that ran them."""
+    entries: list[Entry] = []
+    for job in conversation.jobs.values():
+        text = (
+            f"[Shell Failed: {job.label}]\nIt ended with the worker that ran it; what it did until"
+            " then is done."
+        )
+        metadata: dict[str, object] = {JOB: job.job_id}
+        message = Message(id=new_id(), role="user", content=text, metadata=metadata)
+        entries += [JobEnded(job_id=job.job_id), Said(message=message)]
     return entries
 
 

@@ -130,6 +130,20 @@ class StateSet(_Entry, tag="state"):
     value: object
 
 
+class JobStarted(_Entry, tag="job_started"):
+    """A call left work running that outlives its run."""
+
+    job_id: str
+    label: str
+    detail: str
+
+
+class JobEnded(_Entry, tag="job_ended"):
+    """It ended; what it came to is a message."""
+
+    job_id: str
+
+
 class ToolRequested(_Entry, tag="tool_request"):
     """A tool was asked for by a panel and is about to run, outside of any run. No message."""
 
@@ -178,6 +192,8 @@ Entry = (
     | Resulted
     | StateSet
     | RunEnded
+    | JobStarted
+    | JobEnded
     | ToolRequested
     | ToolAnswered
 )

@@ -14,6 +14,7 @@ Role = Literal["user", "assistant", "tool", "reasoning", "activity", "system", "
 ATTACHMENTS = "roost.attachments"
 INTERRUPTED = "roost.interrupted"
 HIDDEN = "roost.hidden"
+JOB = "roost.job"
 
 
 class FunctionCall(msgspec.Struct, frozen=True):

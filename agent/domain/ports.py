@@ -3,10 +3,10 @@
 Called by the session and the run. Adapters are in `agent.infrastructure`; fakes in the tests.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from agent.domain.approval import Effect
 from agent.domain.entries import Entry, Responded
@@ -70,6 +70,18 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Work that goes on after its call. It is started by whoever gets it as a call's result."""
+
+    kind: Literal["shell"]
+    label: str
+    description: str
+    detail: str
+    work: Callable[[], Awaitable["ToolResult"]]
+    """Cancelling it ends all that it started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """What a call came to. A failure is a result too; the model reads both fields."""
 
@@ -78,10 +90,18 @@ class ToolResult:
     error: str = ""
     state: Mapping[str, object] = field(default_factory=dict[str, object])
     """Keys of the shared state that the call replaced."""
+    job: Job | None = None
 
 
 class BadArguments(ValueError):
     """The arguments do not fit the tool. The message is for the model."""
+
+
+Tell = Callable[[bytes], None]
+
+
+def silent(data: bytes) -> None:
+    """For whoever waits for the result only."""
 
 
 class PreparedCall(Protocol):
@@ -92,8 +112,8 @@ class PreparedCall(Protocol):
         """One short line that names what waits, for the person who is asked."""
         ...
 
-    async def run(self) -> ToolResult:
-        """Do it. Cancelling ends all that it started."""
+    async def run(self, tell: Tell = silent) -> ToolResult:
+        """Do it, telling output as it comes. Cancelling ends all that it started."""
         ...
 
 

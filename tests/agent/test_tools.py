@@ -119,6 +119,60 @@ async def test_output_that_is_not_text_does_no_harm(tmp_path: Path) -> None:
     assert (await used(bash(tmp_path), command=r"printf '\xff\xfe'")).output == "\ufffd\ufffd"
 
 
+async def test_a_command_tells_its_output_as_it_comes(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+    go_on = tmp_path / "go"
+    command = "echo one; until [ -e go ]; do sleep 0.02; done; echo two >&2"
+    call = bash(tmp_path).prepare(msgspec.json.encode({"command": command}))
+
+    def tell(data: bytes) -> None:
+        heard.append(data)
+        go_on.touch()
+
+    with anyio.fail_after(20):
+        assert (await call.run(tell)).output == "one\ntwo\n"
+    assert heard == [b"one\n", b"two\n"]
+
+
+async def test_a_command_in_the_background_is_a_job_that_has_no_timeout_of_its_own(
+    tmp_path: Path,
+) -> None:
+    started = await used(
+        bash(tmp_path, timeout=0.01), command="sleep 0.2; pwd; exit 3", run_in_background=True
+    )
+    job = started.job
+    assert started.success
+    assert job is not None
+    assert (job.kind, job.label, job.detail) == (
+        "shell",
+        "sleep 0.2; pwd; exit 3",
+        "sleep 0.2; pwd; exit 3",
+    )
+    with anyio.fail_after(20):
+        result = await job.work()
+    assert (result.success, result.error) == (False, "Exit code 3.")
+    assert result.output == f"{tmp_path}\n"
+
+
+async def test_a_job_that_is_stopped_leaves_no_process(tmp_path: Path) -> None:
+    started = await used(
+        bash(tmp_path), command="echo $$ > pid; sleep 60", run_in_background=True, description="nap"
+    )
+    job = started.job
+    assert job is not None
+    assert job.label == "nap"
+    pid = tmp_path / "pid"
+
+    async def work() -> None:
+        await job.work()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(work)
+        await until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+        tasks.cancel_scope.cancel()
+    await until(lambda: process_start(int(pid.read_text())) is None)
+
+
 # -- files -------------------------------------------------------------------------------------
 
 
@@ -232,12 +286,14 @@ async def test_a_pattern_that_takes_for_ever_is_stopped_and_holds_nobody_up(tmp_
             await anyio.sleep(0.01)
             ticks += 1
 
+    found: ToolResult | None = None
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(tick)
             grep = Grep(sandbox(tmp_path), seconds=0.5)
             found = await used(grep, pattern="(a|aa)+$|(a+)+$|(.*a){30}$")
             tasks.cancel_scope.cancel()
+    assert found is not None
     assert "Stopped after 0.5 seconds" in found.output
     assert ticks >= 5
 

@@ -7,6 +7,7 @@ nothing: the call ends with the shell, and what is in the pipe by then is the ou
 """
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -20,13 +21,14 @@ from anyio.abc import Process
 from msgspec import Meta
 
 from agent.domain.approval import Effect
-from agent.domain.ports import ToolResult, ToolSpec
+from agent.domain.ports import Job, Tell, ToolResult, ToolSpec, silent
 from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
 
 LONGEST_TIMEOUT = 600.0
 # What a model can use; the head tells what began, the tail how it ended.
 MAX_OUTPUT = 64 * 1024
 _READ = 64 * 1024
+_LONGEST_LABEL = 60
 # After the shell ended: what is in the pipe is read within this time, and no longer waited for.
 _DRAIN = 0.2
 
@@ -45,6 +47,16 @@ class _Arguments(Arguments):
         Annotated[float, Meta(description="Seconds until it is killed; at most 600.", gt=0, le=600)]
         | None
     ) = None
+    description: Annotated[
+        str, Meta(description="What it is for, in a few words; shown to the user.", max_length=200)
+    ] = ""
+    run_in_background: Annotated[
+        bool,
+        Meta(
+            description="Go on without waiting. It has no timeout then unless one is given, and"
+            " its result comes as a message when it ends."
+        ),
+    ] = False
 
 
 class Bash:
@@ -67,10 +79,13 @@ class Bash:
             effect=Effect.RUNS,
         )
 
-    def prepare(self, arguments: bytes) -> "_Call":
+    def prepare(self, arguments: bytes) -> "_Call | _Background":
         found = read_arguments(_Arguments, arguments)
         timeout = min(found.timeout or self._timeout, LONGEST_TIMEOUT)
-        return _Call(found.command, timeout, self._project_dir, self._environ)
+        if found.run_in_background:
+            timeout = found.timeout or math.inf
+        call = _Call(found.command, timeout, self._project_dir, self._environ)
+        return _Background(call, found.description) if found.run_in_background else call
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +99,15 @@ class _Call:
     def summary(self) -> str:
         return self.command
 
-    async def run(self) -> ToolResult:
+    async def run(self, tell: Tell = silent) -> ToolResult:
         guard, held = os.pipe()
         try:
-            return await self._run(guard)
+            return await self._run(guard, tell)
         finally:
             os.close(guard)
             os.close(held)
 
-    async def _run(self, guard: int) -> ToolResult:
+    async def _run(self, guard: int, tell: Tell) -> ToolResult:
         try:
             process = await anyio.open_process(
                 ["bash", "-c", _GUARDED.format(fd=guard), "bash", self.command],
@@ -107,7 +122,7 @@ class _Call:
         except OSError as exc:
             error = f"The command could not be started: {exc.strerror or exc}."
             return ToolResult(success=False, error=error)
-        output = _Output()
+        output = _Output(tell)
         # No await until the try: a stop in that gap would leave the process behind.
         try:
             with anyio.move_on_after(self.timeout) as deadline:
@@ -123,15 +138,43 @@ class _Call:
                 await process.aclose()
 
 
+@dataclass(frozen=True, slots=True)
+class _Background:
+    """The same command, for whoever has a place for work that goes on."""
+
+    call: _Call
+    description: str
+
+    @property
+    def summary(self) -> str:
+        return f"{self.call.command} (in the background)"
+
+    async def run(self, tell: Tell = silent) -> ToolResult:
+        label = " ".join((self.description or self.call.command).split())
+        if len(label) > _LONGEST_LABEL:
+            label = label[: _LONGEST_LABEL - 1] + "…"
+        job = Job(
+            kind="shell",
+            label=label,
+            description=self.description,
+            detail=self.call.command,
+            work=self.call.run,
+        )
+        output = "It runs in the background; its result comes as a message when it ends."
+        return ToolResult(success=True, output=output, job=job)
+
+
 class _Output:
     """The output's head and tail, in bounded memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = 0
 
     def add(self, data: bytes) -> None:
+        self._tell(data)
         room = MAX_OUTPUT // 2 - len(self._head)
         if room > 0:
             self._head += data[:room]

@@ -11,7 +11,7 @@ import anyio.to_thread
 from msgspec import Meta
 
 from agent.domain.approval import Effect
-from agent.domain.ports import BadArguments, ToolResult, ToolSpec
+from agent.domain.ports import BadArguments, Tell, ToolResult, ToolSpec, silent
 from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
 from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
 
@@ -28,7 +28,7 @@ class FileCall:
     summary: str
     work: Callable[[], ToolResult]
 
-    async def run(self) -> ToolResult:
+    async def run(self, tell: Tell = silent) -> ToolResult:
         # Not abandoned when cancelled: a write that has begun is finished, and known.
         return await anyio.to_thread.run_sync(self._guarded)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agent.domain.approval import Effect
-from agent.domain.ports import ToolResult, ToolSpec
+from agent.domain.ports import Tell, ToolResult, ToolSpec, silent
 from agent.domain.questions import TOOL, Questions
 from agent.infrastructure.tools.arguments import read_arguments, schema_of
 
@@ -29,6 +29,6 @@ class AskUserQuestion:
 class _Call:
     summary: str
 
-    async def run(self) -> ToolResult:
+    async def run(self, tell: Tell = silent) -> ToolResult:
         """Never asked for: its result is the answer."""
         return ToolResult(success=False, error="A question is answered, not run.")

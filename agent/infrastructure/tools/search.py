@@ -68,9 +68,9 @@ class Grep:
             for number, line in _lines(path):
                 left = ends - time.monotonic()
                 try:
-                    # Some patterns take for ever on some lines. `concurrent` lets go of the
-                    # interpreter meanwhile, so that the worker goes on answering.
-                    matches = pattern.search(line, timeout=max(left, 0.001), concurrent=True)
+                    # Some patterns take for ever on some lines. Unlike the standard library's,
+                    # this search has a deadline, and lets go of the interpreter meanwhile.
+                    matches = pattern.search(line, timeout=max(left, 0.001))
                 except TimeoutError:
                     return _listing(found, _too_long(self._seconds))
                 if matches:

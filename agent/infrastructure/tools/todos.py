@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from agent.domain.approval import Effect
-from agent.domain.ports import ToolResult, ToolSpec
+from agent.domain.ports import Tell, ToolResult, ToolSpec, silent
 from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
 
 
@@ -47,7 +47,7 @@ class _Call:
     def summary(self) -> str:
         return f"{len(self.todos)} items"
 
-    async def run(self) -> ToolResult:
+    async def run(self, tell: Tell = silent) -> ToolResult:
         items: list[object] = msgspec.to_builtins(self.todos)
         done = sum(todo.status == "completed" for todo in self.todos)
         output = f"The list has {len(items)} items, {done} of them done."

@@ -14,12 +14,15 @@ from agent.domain.entries import Entry, decode_entry, encode_entry
 from agent.domain.ports import (
     BadArguments,
     HistoryFailed,
+    Job,
     ModelFailed,
     ModelInput,
     Piece,
     ResponseDone,
+    Tell,
     ToolResult,
     ToolSpec,
+    silent,
 )
 from agent.domain.project import ConversationSummary, Skill
 
@@ -206,6 +209,8 @@ class FakeTool:
     ran: list[str] = field(default_factory=list[str])
     work: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
     state: dict[str, object] = field(default_factory=dict[str, object])
+    prints: Sequence[bytes] = ()
+    job: Job | None = None
 
     @property
     def spec(self) -> ToolSpec:
@@ -228,9 +233,13 @@ class _FakeCall:
     def summary(self) -> str:
         return self.what
 
-    async def run(self) -> ToolResult:
+    async def run(self, tell: Tell = silent) -> ToolResult:
         self.tool.ran.append(self.what)
+        for piece in self.tool.prints:
+            tell(piece)
         await self.tool.work()
+        if self.tool.job is not None:
+            return ToolResult(success=True, output="started", job=self.tool.job)
         return ToolResult(success=True, output=f"did {self.what}", state=self.tool.state)
 
 
