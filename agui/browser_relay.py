@@ -80,12 +80,11 @@ class ExtensionRelay:
                 deadline = self._turns.next_deadline
                 with anyio.CancelScope(deadline=_never(deadline)):
                     await self._changed.wait()
-                if self._turns.expire(anyio.current_time()):
-                    self._stir()
+                # Whoever waits wakes at the same deadline, so nobody has to be told.
+                self._turns.expire(anyio.current_time())
         finally:
             if not results:
-                self._turns.give_up(errand, anyio.current_time())
-            self._stir()
+                self._turns.give_up(errand)
         return results[0]
 
     def _tell(self, *, connected: bool, version: str | None = None) -> None:

@@ -96,12 +96,11 @@ class BrowserTurns:
         self._next()
         return errand
 
-    def give_up(self, errand: Errand, now: float) -> None:
+    def give_up(self, errand: Errand) -> None:
         """Nobody waits for it any more. If it runs it keeps the turn: the browser is busy."""
         errand.answer = None
         if errand is not self._running:
             self._forget(errand)
-        self.expire(now)
 
     def result(self, extension: Extension, frame: bytes) -> bool:
         """A result from a connection. False: it answers nothing, and is dropped."""
@@ -121,8 +120,8 @@ class BrowserTurns:
         self._next()
         return True
 
-    def expire(self, now: float) -> bool:
-        """Answer what is past its deadline, and end its turn. False: there was nothing."""
+    def expire(self, now: float) -> None:
+        """Answer what is past its deadline, and end its turn."""
         late = [errand for errand in self._everyone_waiting() if errand.deadline <= now]
         for errand in late:
             self._forget(errand)
@@ -133,8 +132,6 @@ class BrowserTurns:
             self._unanswered.append(running.command.id)
             running.settle(failed(running.command.id, _ran_in_vain(running)))
             self._next()
-            return True
-        return bool(late)
 
     @property
     def next_deadline(self) -> float | None:

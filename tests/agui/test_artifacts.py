@@ -170,6 +170,8 @@ NOT_SERVED = [
     "one-1234%2fartifacts/a.txt",
     "one-1234/artifacts/a.txt",
     "two-5678/../one-1234/a.txt",
+    "one-1234/sub%20dir%2f%C3%A9.svg",
+    "one-1234%2f..%2ftwo-5678/b.txt",
     "one-1234/a.txt%00",
     "one-1234/a.txt%00.png",
     "one-1234/%2fetc/passwd",

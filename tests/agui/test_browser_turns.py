@@ -138,7 +138,7 @@ def test_one_that_gave_up_keeps_the_turn_until_its_deadline() -> None:
     errand = story.submits("a")
     story.submits("b", timeout_ms=60_000)
     assert errand is not None
-    story.turns.give_up(errand, 1)
+    story.turns.give_up(errand)
     assert story.extension.ids == ["a"]
     story.turns.expire(35)
     assert story.extension.ids == ["a", "b"]
@@ -150,7 +150,7 @@ def test_a_result_for_one_that_gave_up_ends_the_turn_early() -> None:
     errand = story.submits("a")
     story.submits("b")
     assert errand is not None
-    story.turns.give_up(errand, 1)
+    story.turns.give_up(errand)
     assert story.turns.result(story.extension, result("a"))
     assert story.extension.ids == ["a", "b"]
     assert story.answers["a"] == []
@@ -161,7 +161,7 @@ def test_one_that_gave_up_while_it_waited_is_never_sent() -> None:
     story.submits("a")
     waiting = story.submits("b")
     assert waiting is not None
-    story.turns.give_up(waiting, 1)
+    story.turns.give_up(waiting)
     story.turns.result(story.extension, result("a"))
     assert story.extension.ids == ["a"]
     assert story.turns.next_deadline is None
@@ -177,6 +177,16 @@ def test_a_late_answer_is_not_taken_for_that_of_another_command_with_the_same_id
     assert not story.turns.result(story.extension, result("1"))
     story.submits("1", now=8)
     assert story.extension.ids == ["1", "1"]
+
+
+def test_another_browser_owes_no_answers() -> None:
+    story = Story()
+    story.submits("1", timeout_ms=1000)
+    story.turns.expire(6)
+    second = FakeExtension()
+    story.turns.attach(second)
+    story.submits("1", now=7)
+    assert second.ids == ["1"]
 
 
 @pytest.mark.parametrize("frame", [result("z"), b'{"type":"browser_result"}', b"no json"])
@@ -310,7 +320,7 @@ def test_whatever_happens_each_command_is_answered_exactly_once_and_one_runs_at_
             turns.result(turns.extension, result(f"c{n}"))
         elif step == "give up" and f"c{n}" in errands and not answers[f"c{n}"]:
             gave_up.add(f"c{n}")
-            turns.give_up(errands[f"c{n}"], now)
+            turns.give_up(errands[f"c{n}"])
     busy.clear()
     while (deadline := turns.next_deadline) is not None:
         now = max(now, deadline)

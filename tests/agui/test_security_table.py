@@ -134,9 +134,9 @@ async def test_every_request_gets_the_verdict_of_the_table(route: str, tmp_path:
     assert threads.handled == []
 
 
-async def upgrade(app: Any, first: str, **headers: str | None) -> str:
+async def upgrade(app: Any, first: str, route: str = "/ws", **headers: str | None) -> str:
     """Try to open the WebSocket and say the frame: refused, closed in silence, or welcome."""
-    scope = {**request("/ws", "GET", **headers), "type": "websocket"}
+    scope = {**request(route, "GET", **headers), "type": "websocket"}
     sent: list[Any] = []
     came = [
         {"type": "websocket.connect"},
@@ -186,6 +186,14 @@ async def test_every_upgrade_gets_the_verdict_of_the_table() -> None:
             wrong.append(f"{mix}: {got}, should be {verdict}")
     assert wrong == []
     assert threads.handled == []
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_upgrade_elsewhere_is_judged_as_strictly(tmp_path: Path) -> None:
+    """That artifacts may be shown anywhere is for requests, not for connections."""
+    app, _ = a_binding(tmp_path)
+    route = "/artifacts/p/a.txt"
+    assert await upgrade(app, hello(), route, host="localhost:52789", origin="null") == "403"
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
