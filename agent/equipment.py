@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.domain.approval import Mode
-from agent.domain.ports import LanguageModel, Models, Tool
+from agent.domain.ports import LanguageModel, Models, Thinking, Tool
 
 DEFAULT_MAX_TURNS = 50
 DEFAULT_TOOL_APPROVAL_TIMEOUT = 300.0
@@ -28,5 +28,6 @@ class Equipment:
     instructions: str
     models: Models
     has_judge: bool = False
+    thinking: Thinking | None = None
     max_turns: int = DEFAULT_MAX_TURNS
     tool_approval_timeout: float = DEFAULT_TOOL_APPROVAL_TIMEOUT

@@ -21,6 +21,7 @@ from agent.domain.ports import (
     Piece,
     ReasoningPiece,
     ResponseDone,
+    Retrying,
     TextPiece,
 )
 from agent.say import Say
@@ -37,6 +38,7 @@ class Response:
         self.done: ResponseDone | None = None
         self._closed = False
         self._has_own_ids = False
+        self._retries = False
 
     async def stream(self, pieces: AsyncIterator[Piece]) -> None:
         """Say every piece as it comes. Raises what the model raises; `close` anyway."""
@@ -44,6 +46,7 @@ class Response:
             if isinstance(piece, ResponseDone):
                 self.done = piece
                 continue
+            self._tell_retry(piece)
             for event in self._events(piece):
                 await self._tell(event)
             await self._say.wait_writable()
@@ -71,6 +74,9 @@ class Response:
         finally:
             for event in closing:
                 self._say(event)
+        if self._retries:
+            self._retries = False
+            self._say.state("retry", None)
         if self.done is not None:
             self._say.state("usage", self._rec.conversation.usage_rows())
         return self.calls()
@@ -95,8 +101,18 @@ class Response:
                 return self._framing.call(part, self._own(call_id), name)
             case ArgumentsPiece(part, delta):
                 return self._framing.arguments(part, delta)
-            case ResponseDone():
+            case Retrying() | ResponseDone():
                 return []
+
+    def _tell_retry(self, piece: Piece) -> None:
+        """Who waits sees why; and that it is over."""
+        if isinstance(piece, Retrying):
+            self._retries = True
+            value = {"attempt": piece.attempt, "seconds": piece.delay, "reason": piece.reason}
+            self._say.state("retry", value)
+        elif self._retries:
+            self._retries = False
+            self._say.state("retry", None)
 
     def _own(self, call_id: str) -> str:
         """The call's id, or another if the conversation has it: some servers count from zero."""
@@ -133,6 +149,7 @@ class Response:
             input_tokens=done.input_tokens,
             output_tokens=done.output_tokens,
             cached_input_tokens=done.cached_input_tokens,
+            cost=done.cost,
             # The provider's own copy has its own ids, which the results would not fit.
             opaque=None if self._has_own_ids else done.opaque,
         )

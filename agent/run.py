@@ -102,6 +102,7 @@ class Run:
         self._response: Response | None = None
         self._usage: dict[tuple[str, str], Usage] = {}
         self._call_count = 0
+        self._cost: float | None = None
         self._stop_after_call = False
 
     def cancel(self) -> None:
@@ -266,6 +267,7 @@ class Run:
             messages=list(self._conversation.transcript),
             responses=self._conversation.responses,
             tools=[tool.spec for tool in equipment.tools.values()],
+            thinking=equipment.thinking,
         )
         async with equipment.model.respond(request) as pieces:
             await response.stream(pieces)
@@ -296,6 +298,8 @@ class Run:
             raise _StoppedAfterCall
 
     def _count(self, done: ResponseDone) -> None:
+        if done.cost is not None:
+            self._cost = (self._cost or 0.0) + done.cost
         key = (done.provider, done.model)
         before = self._usage.get(key)
         given = done.input_tokens + (before.input_tokens or 0 if before else 0)
@@ -346,7 +350,10 @@ class Run:
         """A cancelled run carries no result; the protocol wants it so."""
         if end.outcome in ("cancelled", "error"):
             return None
-        return {"totalToolCalls": self._call_count}
+        result: dict[str, object] = {"totalToolCalls": self._call_count}
+        if self._cost is not None:
+            result["cost"] = round(self._cost, 6)
+        return result
 
     async def _close(self, end: End) -> None:
         """Leave nothing open: the response's items, and calls that nobody will answer now."""

@@ -6,6 +6,7 @@ neither where lines come from nor what a model is.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import get_args
 
 import anyio
 import msgspec
@@ -16,7 +17,7 @@ from agent.domain.conversation import Answer, Conversation
 from agent.domain.entries import Accepted, JobEnded
 from agent.domain.events import Event, MessagesSnapshot, RunError
 from agent.domain.messages import HIDDEN, JOB, Message
-from agent.domain.ports import HistoryFailed, Job, Lines, Log, Project, ToolResult
+from agent.domain.ports import HistoryFailed, Job, Lines, Log, Project, Thinking, ToolResult
 from agent.domain.questions import INPUT_REQUIRED, BadAnswer, answer_text, questions_of
 from agent.inputs import (
     FOLLOW_UP,
@@ -82,6 +83,7 @@ class Session:
                 "ping": self._ping,
                 "get_state": self._get_state,
                 "prompt": self._prompt,
+                "set_thinking": self._set_thinking,
                 "stop_job": self._stop_job,
                 **QueueCommands(recorder, self._tell_queue).known,
             }
@@ -340,7 +342,20 @@ class Session:
             "state": self.conversation.shared_state(),
             "model": ready.model_name if ready else None,
             "mode": ready.mode if ready else None,
+            "thinking": ready.thinking if ready else None,
         }
+
+    async def _set_thinking(self, args: Mapping[str, object]) -> object:
+        level = args.get("level")
+        if level is None:
+            await self._supply.set_thinking(None)
+            return {"level": None}
+        for known in get_args(Thinking):
+            if level == known:
+                await self._supply.set_thinking(known)
+                return {"level": known}
+        allowed = ", ".join(get_args(Thinking))
+        raise CommandFailed("bad_arguments", f"level must be null or one of {allowed}.")
 
     async def _stop_job(self, args: Mapping[str, object]) -> object:
         if not self._jobs.stop(str(args.get("id"))):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import anyio
 
 from agent.domain.approval import MODES
+from agent.domain.ports import Thinking
 from agent.equipment import Equipment, StartFailed
 
 Prepare = Callable[[], Awaitable[Equipment]]
@@ -60,3 +61,7 @@ class Supply:
         if mode is None or (mode == "auto-with-judge" and not equipment.has_judge):
             return
         self._equipment = replace(equipment, mode=mode)
+
+    async def set_thinking(self, thinking: Thinking | None) -> None:
+        """Think so much from the next turn on; None is the model's own way. Raises StartFailed."""
+        self._equipment = replace(await self.wait(), thinking=thinking)

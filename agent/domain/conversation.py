@@ -60,6 +60,8 @@ class ModelUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
+    cost: float | None = None
+    """In US dollars, of what has a known price."""
 
 
 @dataclass(slots=True)
@@ -193,6 +195,7 @@ class Conversation:
             "usage": self.usage_rows(),
             "backgroundTasks": self.background(),
             "queue": self.queue.shown(),
+            "retry": None,
         }
 
     def usage_rows(self) -> list[dict[str, object]]:
@@ -222,6 +225,8 @@ class Conversation:
         row.input_tokens += response.input_tokens
         row.output_tokens += response.output_tokens
         row.cached_input_tokens += response.cached_input_tokens
+        if response.cost is not None:
+            row.cost = (row.cost or 0.0) + response.cost
 
 
 def fold(conversation_id: str, entries: Iterable[Entry]) -> Conversation:
@@ -311,4 +316,6 @@ def _usage_row(model: str, usage: ModelUsage) -> dict[str, object]:
     }
     if usage.cached_input_tokens:
         row["cachedInputTokens"] = usage.cached_input_tokens
+    if usage.cost is not None:
+        row["cost"] = round(usage.cost, 6)
     return row

@@ -108,6 +108,7 @@ class Responded(_Entry, tag="response"):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
+    cost: float | None = None
     opaque: dict[str, object] | None = None
 
 

@@ -13,6 +13,9 @@ from agent.domain.entries import Entry, Responded
 from agent.domain.messages import Message
 from agent.domain.project import ConversationSummary, Skill
 
+Thinking = Literal["off", "minimal", "low", "medium", "high"]
+"""How much a model shall think before it answers; one that can't be told goes its own way."""
+
 
 class AgentError(Exception):
     """Base of what this context raises: HistoryFailed, ModelFailed. Messages are for people."""
@@ -160,10 +163,21 @@ class ResponseDone:
     input_tokens: int
     output_tokens: int
     cached_input_tokens: int = 0
+    cost: float | None = None
+    """In US dollars; None when the price is not known."""
     opaque: dict[str, object] | None = None
 
 
-Piece = TextPiece | ReasoningPiece | CallBegan | ArgumentsPiece | ResponseDone
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """Nothing came yet: the same request is sent again after so many seconds."""
+
+    attempt: int
+    delay: float
+    reason: str
+
+
+Piece = Retrying | TextPiece | ReasoningPiece | CallBegan | ArgumentsPiece | ResponseDone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +189,7 @@ class ModelInput:
     responses: Mapping[str, Responded]
     """Of assistant and reasoning messages: the response each came in."""
     tools: Sequence[ToolSpec]
+    thinking: Thinking | None = None
 
 
 class LanguageModel(Protocol):

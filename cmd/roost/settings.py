@@ -44,6 +44,7 @@ from roost.trust import BadTrustFile, TrustedProjects
 __all__ = ["DaemonSettings", "HeadlessSettings", "SettingsError", "load_daemon", "load_headless"]
 
 Mode = Literal["standard", "plan", "auto", "auto-with-judge"]
+Thinking = Literal["off", "minimal", "low", "medium", "high"]
 Level = Literal["debug", "info", "warning", "error"]
 
 # What a project's file may set before the user trusted the project: nothing that runs or allows.
@@ -64,6 +65,11 @@ class AgentSection:
         choice(*get_args(Mode)),
         Says("What the agent may do without asking. `auto` never asks."),
     ] = "standard"
+    thinking: Annotated[
+        Thinking | None,
+        choice(*get_args(Thinking)),
+        Says("How much the model thinks before it answers. Unset: its own way."),
+    ] = None
     system_prompt: Annotated[str | None, TEXT, Says("Replaces the built-in system prompt.")] = None
     custom_instructions: Annotated[str | None, TEXT, Says("Is added to the system prompt.")] = None
     sandbox_directories: Annotated[

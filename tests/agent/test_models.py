@@ -1,11 +1,14 @@
 """The path to a real model, against a server that speaks its API: answers, trouble, silence."""
 
-import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import distributions
 
 import anyio
 import pytest
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.usage import RequestUsage
 
 from agent.domain.approval import Effect
 from agent.domain.messages import FunctionCall, Message, ToolCall
@@ -17,11 +20,13 @@ from agent.domain.ports import (
     ModelInput,
     Piece,
     ResponseDone,
+    Retrying,
     TextPiece,
+    Thinking,
     ToolSpec,
 )
 from agent.infrastructure.models.catalogue import Catalogue, ProviderAccess, find_model
-from agent.infrastructure.models.pydantic_model import PydanticModel
+from agent.infrastructure.models.pydantic_model import PydanticModel, list_price
 from tests.agent.support.fakes import FakeLog, counting_ids
 from tests.agent.support.openai_server import (
     Refusal,
@@ -130,13 +135,16 @@ async def test_a_refusal_says_what_to_do_and_never_a_key(
     assert "Traceback" not in str(failed)
 
 
-async def test_a_short_rate_limit_is_waited_out_and_only_the_log_knows() -> None:
+async def test_a_short_rate_limit_is_waited_out_and_told_to_who_waits() -> None:
     log = FakeLog()
     limited = Refusal(429, "slow down", {"Retry-After": "0"})
     with openai_server(limited, limited, text("hi")) as server:
         pieces = await pieces_of(model_at(server.url, log))
     assert TextPiece("hi") in pieces
     assert log.names() == ["model_retried", "model_retried"]
+    retries = [piece for piece in pieces if isinstance(piece, Retrying)]
+    assert [(piece.attempt, piece.delay) for piece in retries] == [(1, 0.0), (2, 0.0)]
+    assert "slow down" in retries[0].reason
 
 
 async def test_trouble_at_the_server_is_tried_a_few_times_and_then_told() -> None:
@@ -219,10 +227,52 @@ async def test_a_key_that_is_not_set_is_asked_for_where_it_belongs(
     assert "providers.openai.api_key" in str(failed)
 
 
-async def test_a_provider_without_its_package_says_how_to_install_it() -> None:
-    assert "anthropic" not in sys.modules
-    failed = await failure_of(find_model("anthropic:claude", {}, counting_ids(), FakeLog()))
-    assert "pip install 'roost[anthropic]'" in str(failed)
+@pytest.mark.parametrize(
+    ("name", "package"), [("anthropic:claude", "anthropic"), ("google:gemini", "google")]
+)
+async def test_a_provider_without_its_package_says_how_to_install_it(
+    name: str, package: str
+) -> None:
+    if any(
+        each.name in ("anthropic", "google-genai") and package in each.name
+        for each in distributions()
+    ):
+        pytest.skip(f"the package for {package} is installed")
+    failed = await failure_of(find_model(name, {}, counting_ids(), FakeLog()))
+    assert failed.code == "model_package"
+    assert f"pip install 'roost[{package}]'" in str(failed)
+
+
+@pytest.mark.parametrize(
+    ("thinking", "effort"), [(None, None), ("low", "low"), ("high", "high"), ("off", "none")]
+)
+async def test_how_much_to_think_reaches_the_provider(
+    thinking: Thinking | None, effort: str | None
+) -> None:
+    with openai_server(text("hi")) as server:
+        access = {"openai": ProviderAccess(server.url, KEY)}
+        model = find_model("openai:gpt-5.1", access, counting_ids(), FakeLog())
+        wanted = replace(request(), thinking=thinking)
+        async with model.respond(wanted) as pieces:
+            assert [piece async for piece in pieces]
+        assert server.requests[0].get("reasoning_effort") == effort
+
+
+async def test_only_the_providers_own_server_has_known_prices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who is hurt: who runs a model at home, and would be told that it cost money."""
+    with openai_server(text("hi")) as server:
+        local = find_model(
+            "openai:gpt-5", {"openai": ProviderAccess(server.url, KEY)}, counting_ids(), FakeLog()
+        )
+        done = (await pieces_of(local))[-1]
+        assert isinstance(done, ResponseDone)
+        assert done.cost is None
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert find_model("openai:gpt-5", {}, counting_ids(), FakeLog()).has_known_prices
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    assert not find_model("openai:gpt-5", {}, counting_ids(), FakeLog()).has_known_prices
 
 
 async def test_an_unknown_provider_lists_some_that_are_known() -> None:
@@ -235,6 +285,14 @@ async def test_an_unknown_provider_lists_some_that_are_known() -> None:
 def test_a_name_that_is_none_is_refused_at_once(name: str) -> None:
     with pytest.raises(ModelFailed):
         find_model(name, {}, counting_ids(), FakeLog())
+
+
+@pytest.mark.parametrize(("name", "is_known"), [("gpt-5", True), ("my-own", False)])
+def test_a_price_is_told_only_where_one_is_listed(name: str, is_known: bool) -> None:
+    usage = RequestUsage(input_tokens=1000, output_tokens=1000)
+    response = ModelResponse(parts=[], usage=usage, model_name=name, provider_name="openai")
+    price = list_price(response)
+    assert (price is not None and 0 < price < 1) == is_known
 
 
 # -- the catalogue -----------------------------------------------------------------------------

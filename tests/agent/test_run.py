@@ -1,6 +1,7 @@
 """One turn is one run: what leaves, in which order, and what is on the disk before it does."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import anyio
 import msgspec
@@ -14,6 +15,7 @@ from agent.domain.ports import (
     ModelFailed,
     Piece,
     ReasoningPiece,
+    Retrying,
     TextPiece,
 )
 from tests.agent.support.fakes import (
@@ -65,6 +67,7 @@ async def test_a_text_run_is_framed_and_streamed_piece_by_piece() -> None:
             "usage": [],
             "backgroundTasks": {"running": 0, "jobs": []},
             "queue": [],
+            "retry": None,
         }
         assert finished["outcome"] == {"type": "success"}
         assert finished["usage"] == [
@@ -563,3 +566,45 @@ async def test_a_failed_call_is_shown_as_failed_before_and_after_a_restart() -> 
         assert "no tool" in str(next(m for m in before if m["role"] == "tool")["error"])
     async with one_session(history=history) as scene:
         assert await scene.snapshot() == before
+
+
+async def test_who_waits_sees_that_a_request_is_sent_again_and_when_that_is_over() -> None:
+    retrying = Retrying(1, 0.5, "limits the rate")
+    async with one_session([retrying, TextPiece("hi"), DONE]) as scene:
+        lines = await scene.turn()
+        verified(lines)
+        deltas = [line["delta"] for line in lines if line["type"] == "STATE_DELTA"]
+        changes = [msgspec.convert(each, list[dict[str, object]])[0] for each in deltas]
+        told = [each["value"] for each in changes if each["path"] == "/retry"]
+        assert told == [{"attempt": 1, "seconds": 0.5, "reason": "limits the rate"}, None]
+
+
+async def test_a_retry_that_ends_in_an_error_does_not_stay_in_the_state() -> None:
+    broken = BrokenPiece(error=ModelFailed("no", "model_rate"))
+    async with one_session([Retrying(1, 0.5, "busy"), broken]) as scene:
+        lines = await scene.turn()
+        deltas = [line["delta"] for line in lines if line["type"] == "STATE_DELTA"]
+        assert deltas[-1] == [{"op": "add", "path": "/retry", "value": None}]
+
+
+async def test_what_is_known_of_the_cost_is_told_with_the_run_and_adds_up() -> None:
+    done = replace(DONE, cost=0.25)
+    async with one_session([TextPiece("a"), done], [TextPiece("b"), done]) as scene:
+        first = await scene.turn("1", "m1")
+        assert first[-1]["result"] == {"totalToolCalls": 0, "cost": 0.25}
+        second = await scene.turn("2", "m2")
+        usage = [line["delta"] for line in second if line["type"] == "STATE_DELTA"][-1]
+        rows = msgspec.convert(usage, list[dict[str, object]])[0]["value"]
+        assert msgspec.convert(rows, list[dict[str, object]])[0]["cost"] == 0.5
+
+
+async def test_how_much_to_think_is_a_command_and_counts_from_the_next_turn() -> None:
+    async with one_session(says("a"), says("b")) as scene:
+        await scene.send(type="command", id="k", name="set_thinking", args={"level": "high"})
+        assert scene.lines.lines[-1]["data"] == {"level": "high"}
+        await scene.turn("1", "m1")
+        await scene.send(type="command", id="k", name="set_thinking", args={"level": "lots"})
+        assert scene.lines.lines[-1]["code"] == "bad_arguments"
+        await scene.send(type="command", id="k", name="set_thinking", args={})
+        await scene.turn("2", "m2")
+        assert [request.thinking for request in scene.model.requests] == ["high", None]

@@ -88,7 +88,7 @@ class Catalogue:
         reach = self.access.get(provider)
         if reach is not None and reach.base_url:
             return reach.base_url
-        return self.environ.get(f"{provider.upper().replace('-', '_')}_BASE_URL") or None
+        return self.environ.get(_base_url_name(provider)) or None
 
     async def _served_models(self, provider: str, base_url: str) -> list[str]:
         """What a server says that it has; nothing when it does not answer soon."""
@@ -153,7 +153,14 @@ def find_model(
             built.append(_build(provider, model, reach, explain))
         return built[0]
 
-    return PydanticModel(build=build, provider=provider, name=model, explain=explain, log=log)
+    return PydanticModel(
+        build=build,
+        provider=provider,
+        name=model,
+        explain=explain,
+        log=log,
+        has_known_prices=reach.base_url is None and not os.environ.get(_base_url_name(provider)),
+    )
 
 
 def _demo(name: str, model: str, new_id: Callable[[], str], log: Log) -> PydanticModel:
@@ -226,6 +233,10 @@ def _missing_package(provider: str, exc: ImportError) -> ModelFailed:
         f"The package for {provider} is not installed. Install it: pip install '{package}'",
         "model_package",
     )
+
+
+def _base_url_name(provider: str) -> str:
+    return f"{provider.upper().replace('-', '_')}_BASE_URL"
 
 
 def _key_names(provider: str) -> tuple[str, ...]:

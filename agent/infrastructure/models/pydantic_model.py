@@ -16,6 +16,7 @@ from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, UserError
 from pydantic_ai.messages import (
     ModelMessage,
+    ModelResponse,
     ModelResponseStreamEvent,
     PartDeltaEvent,
     PartStartEvent,
@@ -39,6 +40,7 @@ from agent.domain.ports import (
     Piece,
     ReasoningPiece,
     ResponseDone,
+    Retrying,
     TextPiece,
     ToolSpec,
 )
@@ -64,6 +66,8 @@ class PydanticModel:
     log: Log
     is_scripted: bool = False
     """No provider: it uses no tokens, and its streams end without a reason."""
+    has_known_prices: bool = False
+    """It is the provider's own server, and no other that has a model of the same name."""
     silence: float = SILENCE
     retry_budget: float = RETRY_BUDGET
 
@@ -75,59 +79,40 @@ class PydanticModel:
         stack = AsyncExitStack()
         try:
             await stack.enter_async_context(model)
-            stream = await self._open(stack, model, messages, request)
-            yield _Pieces(self, stream)
+            yield _Pieces(self, stack, model, messages, request)
         finally:
             # Shielded: a run that is stopped must hang up on the provider, not leave it talking.
             with anyio.move_on_after(_CLOSING, shield=True):
                 await stack.aclose()
 
-    async def _open(
-        self,
-        stack: AsyncExitStack,
-        model: Model,
-        messages: list[ModelMessage],
-        request: ModelInput,
-    ) -> StreamedResponse:
-        """Send the request, and again while that may help and is soon."""
-        parameters = ModelRequestParameters(
-            function_tools=[_definition(spec) for spec in request.tools]
-        )
-        # Retries are ours: counted against one budget, and in the log.
-        settings = ModelSettings(max_retries=0)
-        waited, attempt = 0.0, 0
-        while True:
-            try:
-                with anyio.fail_after(self.silence):
-                    return await stack.enter_async_context(
-                        model_request_stream(
-                            model,
-                            messages,
-                            model_settings=settings,
-                            model_request_parameters=parameters,
-                        )
-                    )
-            except TimeoutError as exc:
-                raise self.explain.silence(self.silence) from exc
-            except (AgentRunError, UserError) as exc:
-                delay = retry_delay(exc, attempt) if attempt < MAX_RETRIES else None
-                if delay is None or waited + delay > self.retry_budget:
-                    raise self.explain.failure(exc) from exc
-                self.log("warning", "model_retried", attempt=attempt + 1, retry_in=delay)
-                await anyio.sleep(delay)
-                waited += delay
-                attempt += 1
-
 
 class _Pieces:
-    """The pieces of one response."""
+    """The pieces of one response. The request is sent when the first one is asked for."""
 
-    def __init__(self, model: PydanticModel, stream: StreamedResponse) -> None:
+    def __init__(
+        self,
+        model: PydanticModel,
+        stack: AsyncExitStack,
+        target: Model,
+        messages: list[ModelMessage],
+        request: ModelInput,
+    ) -> None:
         self._model = model
-        self._stream = stream
-        self._events = aiter(stream)
+        self._stack = stack
+        self._target = target
+        self._messages = messages
+        self._parameters = ModelRequestParameters(
+            function_tools=[_definition(spec) for spec in request.tools]
+        )
+        # Retries are ours: counted against one budget, in the log, and seen by who waits.
+        self._settings = ModelSettings(max_retries=0)
+        if request.thinking is not None:
+            self._settings["thinking"] = False if request.thinking == "off" else request.thinking
+        self._stream: StreamedResponse | None = None
+        self._events: AsyncIterator[ModelResponseStreamEvent] | None = None
         self._waiting: Iterator[Piece] = iter(())
         self._is_done = False
+        self._attempt, self._waited, self._delay = 0, 0.0, 0.0
 
     def __aiter__(self) -> "_Pieces":
         return self
@@ -138,27 +123,60 @@ class _Pieces:
                 return piece
             if self._is_done:
                 raise StopAsyncIteration
+            if self._stream is None:
+                if (retrying := await self._send()) is not None:
+                    return retrying
+                continue
             event = await self._next_event()
             if event is None:
                 self._is_done = True
-                return self._done()
+                return self._done(self._stream)
             self._waiting = iter(_pieces(event))
+
+    async def _send(self) -> Retrying | None:
+        """Send the request; if that fails and trying again may help and is soon, say so."""
+        model = self._model
+        await anyio.sleep(self._delay)
+        try:
+            with anyio.fail_after(model.silence):
+                self._stream = await self._stack.enter_async_context(
+                    model_request_stream(
+                        self._target,
+                        self._messages,
+                        model_settings=self._settings,
+                        model_request_parameters=self._parameters,
+                    )
+                )
+        except TimeoutError as exc:
+            raise model.explain.silence(model.silence) from exc
+        except (AgentRunError, UserError) as exc:
+            delay = retry_delay(exc, self._attempt) if self._attempt < MAX_RETRIES else None
+            if delay is None or self._waited + delay > model.retry_budget:
+                raise model.explain.failure(exc) from exc
+            self._attempt += 1
+            self._waited += delay
+            self._delay = delay
+            model.log("warning", "model_retried", attempt=self._attempt, retry_in=delay)
+            return Retrying(self._attempt, delay, str(model.explain.failure(exc)))
+        self._events = aiter(self._stream)
+        return None
 
     async def _next_event(self) -> ModelResponseStreamEvent | None:
         explain = self._model.explain
         try:
             with anyio.fail_after(self._model.silence):
+                assert self._events is not None
                 return await anext(self._events, None)
         except TimeoutError as exc:
             raise explain.silence(self._model.silence) from exc
         except (AgentRunError, UserError) as exc:
             raise explain.failure(exc) from exc
 
-    def _done(self) -> ResponseDone:
+    def _done(self, stream: StreamedResponse) -> ResponseDone:
         scripted = self._model.is_scripted
-        if self._stream.finish_reason is None and not scripted:
+        if stream.finish_reason is None and not scripted:
             raise self._model.explain.cut()
-        response = self._stream.get()
+        response = stream.get()
         # The library guesses tokens for a function; a script uses none, and that is what is told.
         usage = RequestUsage() if scripted else response.usage
         return ResponseDone(
@@ -167,8 +185,17 @@ class _Pieces:
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             cached_input_tokens=usage.cache_read_tokens,
+            cost=list_price(response) if self._model.has_known_prices else None,
             opaque=opaque_of(response),
         )
+
+
+def list_price(response: ModelResponse) -> float | None:
+    """What the response cost at the provider's list prices, in US dollars, if they are known."""
+    try:
+        return float(response.cost().total_price)
+    except (LookupError, ValueError, AssertionError):
+        return None
 
 
 def _pieces(event: ModelResponseStreamEvent) -> list[Piece]:

@@ -95,6 +95,7 @@ class Preparation:
                 agent.custom_instructions,
             ),
             models=models,
+            thinking=agent.thinking,
             max_turns=agent.max_turns or DEFAULT_MAX_TURNS,
             tool_approval_timeout=settings.worker.tool_approval_timeout,
         )
