@@ -25,6 +25,8 @@ class Effect(Enum):
     CHANGES = "changes"
     RUNS = "runs"
     """Runs a program, which may do anything."""
+    FETCHES = "fetches"
+    """Reads from the internet, which learns what is asked for."""
     ASKS = "asks"
     """Asks the person: the answer is its result, in every mode."""
 
@@ -46,6 +48,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.NOTES: Verdict.RUN,
         Effect.CHANGES: Verdict.ASK,
         Effect.RUNS: Verdict.ASK,
+        Effect.FETCHES: Verdict.ASK,
         Effect.ASKS: Verdict.ASK,
     },
     "plan": {
@@ -53,6 +56,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.NOTES: Verdict.RUN,
         Effect.CHANGES: Verdict.REFUSE,
         Effect.RUNS: Verdict.REFUSE,
+        Effect.FETCHES: Verdict.ASK,
         Effect.ASKS: Verdict.ASK,
     },
     "auto": {
@@ -60,6 +64,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.NOTES: Verdict.RUN,
         Effect.CHANGES: Verdict.RUN,
         Effect.RUNS: Verdict.RUN,
+        Effect.FETCHES: Verdict.RUN,
         Effect.ASKS: Verdict.ASK,
     },
     # Without a judge this mode does not start; with one, what it does not allow is asked.
@@ -68,6 +73,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.NOTES: Verdict.RUN,
         Effect.CHANGES: Verdict.ASK,
         Effect.RUNS: Verdict.ASK,
+        Effect.FETCHES: Verdict.ASK,
         Effect.ASKS: Verdict.ASK,
     },
 }

@@ -75,6 +75,9 @@ class AgentSection:
     sandbox_directories: Annotated[
         tuple[str, ...], FOLDERS, Says("Folders the file tools may touch; `.` is the project dir.")
     ] = ()
+    fetch_private_addresses: Annotated[
+        bool, SWITCH, Says("WebFetch may reach this machine and private networks.")
+    ] = False
     max_turns: Annotated[int | None, COUNT, Says("The most model turns of one run.")] = None
     tool_timeout: Annotated[
         float, POSITIVE_DURATION, Says("How long one tool call may take, unless it asks for less.")

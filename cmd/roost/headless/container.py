@@ -8,6 +8,7 @@ from agent.infrastructure.tools.files import Edit, Read, Write
 from agent.infrastructure.tools.questions import AskUserQuestion
 from agent.infrastructure.tools.search import Glob, Grep
 from agent.infrastructure.tools.todos import TodoWrite
+from agent.infrastructure.tools.web import WebFetch
 
 
 class HeadlessContainer(containers.DeclarativeContainer):
@@ -17,6 +18,7 @@ class HeadlessContainer(containers.DeclarativeContainer):
     environ: providers.Dependency[object] = providers.Dependency()
     provider_environ: providers.Dependency[object] = providers.Dependency()
     sandbox: providers.Dependency[object] = providers.Dependency()
+    allow_private: providers.Dependency[object] = providers.Dependency()
     tool_timeout: providers.Dependency[object] = providers.Dependency()
     default_model: providers.Dependency[object] = providers.Dependency()
     access: providers.Dependency[object] = providers.Dependency()
@@ -40,4 +42,5 @@ class HeadlessContainer(containers.DeclarativeContainer):
         providers.Singleton(Glob, sandbox=sandbox),
         providers.Singleton(TodoWrite),
         providers.Singleton(AskUserQuestion),
+        providers.Singleton(WebFetch, allow_private=allow_private),
     )

@@ -63,6 +63,7 @@ class Preparation:
             project_dir=self.project_dir,
             environ=_environment_of_tools(self.environ),
             sandbox=sandbox,
+            allow_private=agent.fetch_private_addresses,
             tool_timeout=agent.tool_timeout,
             default_model=agent.model or DEFAULT_MODEL,
             provider_environ=self.environ,

@@ -1,0 +1,177 @@
+"""WebFetch: pages as text, bounded, and nothing of this machine or its network."""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from agent.domain.approval import Effect, Verdict, verdict
+from agent.domain.ports import BadArguments, ToolResult
+from agent.infrastructure.tools.page_text import page_text
+from agent.infrastructure.tools.web import MAX_BODY, MAX_TEXT, WebFetch, is_public
+
+Page = tuple[int, dict[str, str], bytes]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@contextmanager
+def site(**pages: Page) -> Generator[tuple[int, list[str]]]:
+    """A server on the loopback; its port, and the Host of each request."""
+    hosts: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            hosts.append(self.headers["Host"])
+            status, headers, body = pages[self.path.strip("/") or "index"]
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - their name
+            """Quiet: stderr is the test runner's."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server.server_port, hosts
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def fetched(tool: WebFetch, url: str) -> ToolResult:
+    with anyio.fail_after(20):
+        return await tool.prepare(msgspec.json.encode({"url": url})).run()
+
+
+async def names(host: str, port: int) -> list[str]:
+    """Every name is this machine, except one that is a public address that nobody reaches."""
+    del port
+    return ["203.0.113.1"] if host == "public.example" else ["127.0.0.1"]
+
+
+HTML: dict[str, str] = {"Content-Type": "text/html; charset=utf-8"}
+
+
+async def test_a_page_comes_as_text_from_the_address_that_was_checked() -> None:
+    page = "<html><head><title>T é</title><script>x()</script></head><body><p>Hi <a href='/b'>b</a>"
+    with site(index=(200, HTML, page.encode())) as (port, hosts):
+        done = await fetched(WebFetch(True, names), f"http://some.example:{port}/")
+    assert done == ToolResult(success=True, output=f"# T é\n\nHi b (http://some.example:{port}/b)")
+    assert hosts == [f"some.example:{port}"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "inside.example", "[::1]"])
+async def test_this_machine_is_not_fetched_from_unless_allowed(host: str) -> None:
+    """Who is hurt: who has a database or a router that trusts everybody inside."""
+    with site(index=(200, {}, b"secret")) as (port, hosts):
+        done = await fetched(WebFetch(False, names), f"http://{host}:{port}/")
+    assert not done.success
+    assert "private network" in done.error
+    assert hosts == []
+
+
+async def test_a_redirect_is_checked_as_a_new_address() -> None:
+    asked: list[str] = []
+
+    async def once(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return await names(host, port)
+
+    with site(
+        index=(302, {"Location": "http://elsewhere.example:1/x"}, b""),
+        round=(302, {"Location": "/round"}, b""),
+    ) as (port, hosts):
+        await fetched(WebFetch(True, once), f"http://first.example:{port}/")
+        assert asked == ["first.example", "elsewhere.example"]
+        looped = await fetched(WebFetch(True, names), f"http://x:{port}/round")
+        assert "redirects more than" in looped.error
+        assert len(hosts) == 7
+
+
+async def test_a_redirect_to_another_kind_of_address_is_refused() -> None:
+    with site(index=(302, {"Location": "file:///etc/passwd"}, b"")) as (port, _):
+        done = await fetched(WebFetch(True, names), f"http://x:{port}/")
+    assert "not an http or https address" in done.error
+
+
+async def test_what_is_too_large_is_cut_and_what_is_no_text_is_not_given() -> None:
+    plain = {"Content-Type": "text/plain"}
+    with site(
+        index=(200, plain, b"x" * (MAX_BODY + 100_000)),
+        image=(200, {"Content-Type": "image/png"}, b"\0"),
+        gone=(404, plain, b"no such page"),
+    ) as (port, _):
+        tool = WebFetch(True, names)
+        large = await fetched(tool, f"http://x:{port}/")
+        assert len(large.output) < MAX_TEXT + 100
+        assert large.output.endswith("left out ...]")
+        assert "no text" in (await fetched(tool, f"http://x:{port}/image")).error
+        gone = await fetched(tool, f"http://x:{port}/gone")
+        assert (gone.success, gone.output) == (False, "no such page")
+        assert "HTTP 404" in gone.error
+
+
+async def test_a_server_that_is_not_there_is_a_failed_result() -> None:
+    done = await fetched(WebFetch(True, names), "http://x:1/")
+    assert not done.success
+    assert "can't be fetched" in done.error
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "x", "http://", "http://u:p@x/", "http://x:y"]
+)
+def test_what_is_no_address_of_the_web_is_refused_before_anybody_is_asked(url: str) -> None:
+    with pytest.raises(BadArguments):
+        WebFetch().prepare(msgspec.json.encode({"url": url}))
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("1.1.1.1", True),
+        ("2606:4700::1111", True),
+        ("127.0.0.1", False),
+        ("10.0.0.1", False),
+        ("192.168.1.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("::1", False),
+        ("::", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::", False),
+    ],
+)
+def test_which_addresses_are_of_the_internet(address: str, public: bool) -> None:
+    assert is_public(address) is public
+
+
+def test_a_fetch_is_asked_for_unless_nothing_is() -> None:
+    assert verdict("standard", Effect.FETCHES) is Verdict.ASK
+    assert verdict("plan", Effect.FETCHES) is Verdict.ASK
+    assert verdict("auto", Effect.FETCHES) is Verdict.RUN
+
+
+def test_html_reads_as_its_reader_would_read_it() -> None:
+    html = """<body><h1>Head</h1><style>p{}</style><p>one
+        two</p><ul><li>a<li>b</ul><pre>x
+  y</pre><table><tr><td>1<td>2</table>&amp;<a href="javascript:x">no</a></body>"""
+    assert page_text(html, "http://x/") == ("Head\n\none two\n\n- a\n- b\n\nx\n  y\n\n1 2\n&no")
