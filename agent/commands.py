@@ -21,6 +21,7 @@ class Commands:
 
     def __init__(self, known: Mapping[str, Command]) -> None:
         self._known = known
+        self.names = frozenset(known)
 
     async def answer(self, frame: Mapping[str, object]) -> dict[str, object]:
         """The one `command_result` line of a frame."""

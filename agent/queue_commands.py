@@ -23,7 +23,7 @@ class QueueCommands:
         }
 
     async def _list(self, _: Mapping[str, object]) -> object:
-        return {"queue": self._queue.shown()}
+        return {"queue": self._queue.listed()}
 
     async def _move(self, args: Mapping[str, object]) -> object:
         message_id, place = args.get("id"), args.get("place")
@@ -55,7 +55,7 @@ class QueueCommands:
     async def _change(self, decision: Callable[[], list[Entry]]) -> object:
         if await self._rec.decide(decision):
             self._tell()
-        return {"queue": self._queue.shown()}
+        return {"queue": self._queue.listed()}
 
     def _waiting(self, message_id: object) -> str:
         if not isinstance(message_id, str) or message_id not in self._queue:

@@ -13,6 +13,9 @@ import msgspec
 
 from agent.domain.messages import ATTACHMENTS, HIDDEN, Message
 
+MOST_SHOWN = 100
+LONGEST_SHOWN = 500
+
 Lane = Literal["steering", "follow_up"]
 
 
@@ -102,10 +105,18 @@ class Queue:
             for item in self._items
         ]
 
-    def shown(self) -> list[dict[str, object]]:
-        """What people are told of it. A prompt that nobody wrote is not in it."""
+    def listed(self) -> list[dict[str, object]]:
+        """All that waits, whole. A prompt that nobody wrote is not in it."""
         return [
             {"id": item.message.id, "text": item.message.text, "lane": item.lane}
             for item in self._items
             if not item.message.is_marked(HIDDEN)
         ]
+
+    def shown(self) -> list[dict[str, object]]:
+        """For the state, which is told again with each change: the first ones, long texts cut."""
+        return [{**row, "text": _cut(str(row["text"]))} for row in self.listed()[:MOST_SHOWN]]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"

@@ -40,6 +40,7 @@ class _Line(msgspec.Struct):
     conversation_id: str = ""
     message: _Said | None = None
     messages: list[_Said] | None = None
+    message_ids: list[str] | None = None
 
 
 _decode = msgspec.json.Decoder(_Line).decode
@@ -201,6 +202,8 @@ def _take(read: _Read, line: bytes) -> None:
         case "input":
             for message in found.messages or ():
                 _count(read, message)
+        case "queue_deleted":
+            read.messages.difference_update(found.message_ids or ())
         case "message" if found.message is not None:
             _count(read, found.message)
         case _:

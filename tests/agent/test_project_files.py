@@ -7,7 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from agent.domain.entries import Accepted, Begun, Entry, Said, encode_entry
+from agent.domain.entries import Accepted, Begun, Entry, QueueDeleted, Said, encode_entry
 from agent.domain.messages import HIDDEN, Message
 from agent.domain.project import title_of
 from agent.infrastructure.conversation_list import MOST, ConversationList, RecentFile
@@ -30,6 +30,8 @@ def entries(conversation_id: str, text: str = "hello") -> list[Entry]:
         Begun(conversation_id=conversation_id, project_dir="/p"),
         Accepted(messages=[said("user", "go on", "m0", **{HIDDEN: True})]),
         Accepted(messages=[said("user", text, "m1")]),
+        Accepted(messages=[said("user", "taken back", "m9")]),
+        QueueDeleted(message_ids=["m9"]),
         Said(message=said("reasoning", "hm", "m2")),
         Said(message=said("assistant", "hi", "m3")),
         Said(message=said("assistant", "hi there", "m3")),

@@ -22,7 +22,7 @@ from agent.domain.entries import (
     encode_entry,
 )
 from agent.domain.messages import Message
-from agent.domain.queue import Queue, Waiting, shell_command
+from agent.domain.queue import LONGEST_SHOWN, MOST_SHOWN, Queue, Waiting, shell_command
 from tests.agent.support.fakes import FakeHistory, FakeTool, Line
 from tests.agent.support.judge import judge
 from tests.agent.support.scene import Scene, calls, one_session, says
@@ -374,3 +374,16 @@ def test_a_moved_message_keeps_its_words_and_its_lane() -> None:
         ("n", "steering"),
         ("m", "follow_up"),
     ]
+
+
+def test_the_state_shows_the_first_messages_and_cuts_long_ones_while_a_list_has_it_all() -> None:
+    """Who is hurt: followers of a thread to which somebody pastes a book, at each change."""
+    queue = Queue()
+    queue.add(
+        Waiting(Message(id=f"m{number}", role="user", content="x" * 10_000))
+        for number in range(200)
+    )
+    assert len(queue.listed()) == 200
+    assert len(str(queue.listed()[0]["text"])) == 10_000
+    assert len(queue.shown()) == MOST_SHOWN
+    assert len(str(queue.shown()[0]["text"])) == LONGEST_SHOWN

@@ -1,0 +1,120 @@
+"""What our worker adds to the protocol, in one place: commands, state keys, names of ours.
+
+The reference page is generated from here, and a test holds the code to it. A command that is not in
+this table does not exist; neither does a state key.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    """One command: what it takes, what its result's `data` is, and what it does."""
+
+    name: str
+    arguments: str
+    data: str
+    does: str
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """One key or name, what is behind it, and when it is there."""
+
+    name: str
+    content: str
+    says: str
+
+
+_QUEUE = '`{"queue":[{"id","text","lane"}]}`'
+
+COMMANDS = (
+    CommandSpec("ping", "", '`{"pong":true}`', "Tells that the worker reads."),
+    CommandSpec(
+        "get_state",
+        "",
+        "`conversationId`, `runId` (or null), `interrupts`, `queue` (whole messages), `state`,"
+        " `model`, `mode`, `thinking` (null until prepared)",
+        "What a client needs that has just come.",
+    ),
+    CommandSpec(
+        "prompt",
+        "`text`, `messageId`?, `lane`? (`steering`, `follow_up`)",
+        '`{"admission":"started"}`, `"queued"`, or `"ignored"` for a known `messageId`',
+        "A user's message. Recorded when it is answered.",
+    ),
+    CommandSpec("list_queue", "", _QUEUE, "The messages that wait, in order."),
+    CommandSpec("move_queued", "`id`, `place` (from 0)", _QUEUE, "Puts a message there."),
+    CommandSpec("edit_queued", "`id`, `text`", _QUEUE, "Gives a message other words."),
+    CommandSpec("delete_queued", "`id`", _QUEUE, "Takes a message back."),
+    CommandSpec("clear_queue", "", _QUEUE, "Takes all back."),
+    CommandSpec(
+        "set_thinking",
+        "`level` (`off`, `minimal`, `low`, `medium`, `high`, or null)",
+        '`{"level":…}`',
+        "How much the model thinks from its next turn on; null is its own way.",
+    ),
+    CommandSpec(
+        "stop_job", "`id`", "`{}`", "Ends a job in the background, with all that it started."
+    ),
+)
+
+COMMAND_CODES = (
+    Name("unknown_command", "", "There is no command of that name: the worker may be older."),
+    Name("bad_arguments", "", "The arguments do not fit; nothing was done."),
+    Name("unknown_message", "", "No message with that id waits: it was taken or deleted."),
+    Name("unknown_job", "", "No job with that id runs."),
+    Name("history", "", "It could not be recorded, so it was not done."),
+)
+
+STATE_KEYS = (
+    Name("todos", "`[{content, status}]`", "The plan that the model keeps."),
+    Name(
+        "usage",
+        "`[{model, inputTokens, outputTokens, cachedInputTokens?, cost?}]`",
+        "Over the whole conversation. `cost` is in US dollars at list prices, where they are"
+        " known.",
+    ),
+    Name(
+        "backgroundTasks",
+        "`{running, jobs: [{id, kind, label, description, detail, status, started_at}]}`",
+        "Jobs of this worker's life; `status` is `running`, `completed` or `failed`.",
+    ),
+    Name(
+        "queue",
+        "`[{id, text, lane}]`",
+        "The messages that wait, in order: the first 100, long texts cut.",
+    ),
+    Name(
+        "retry",
+        "`{attempt, seconds, reason}` or null",
+        "While a request to the model waits to be sent again.",
+    ),
+)
+
+CUSTOM_NAMES = (
+    Name(
+        "approval_request",
+        "`{type, tool_name, tool_args, tool_call_id}`",
+        "A panel's `tool_request` needs its requester's approval. The one event outside of runs.",
+    ),
+    Name(
+        "roost.tool_output",
+        "`{toolCallId, text, leftOut?}`",
+        "What a call printed since the last one, while it runs. The result has it all.",
+    ),
+)
+
+ACTIVITY_TYPES = (
+    Name("roost.notice", "`{text}`", "In mode `auto`, once a conversation: nothing is asked for."),
+)
+
+METADATA_KEYS = (
+    Name("roost.interrupted", "true", "A crash or a stop cut the message off."),
+    Name("roost.attachments", "`[{name, mime_type, path, is_image}]`", "Files that came with it."),
+    Name("roost.job", "a job's id", "The message tells what that job came to."),
+)
+
+INPUT_PROPERTIES = (
+    Name("roost.lane", "`follow_up`", "In `forwardedProps`: the messages join no run."),
+)
