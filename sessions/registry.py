@@ -24,7 +24,7 @@ from sessions.domain.ports import (
     ThreadView,
     Watcher,
 )
-from sessions.domain.ring import Attachment
+from sessions.domain.ring import Attachment, Coverage
 from sessions.domain.settings import RegistrySettings
 from sessions.domain.thread import Orders, Phase, Thread
 from sessions.domain.waiting import Held
@@ -123,11 +123,18 @@ class Registry:
             self._forget_if_over(thread)
 
     def attach(self, client: Client, thread: ThreadKey, cursor: Cursor | None = None) -> Attachment:
-        """Make the client follow the thread from where it left off, or from a snapshot on."""
+        """Make the client follow the thread from where it left off, or from a snapshot on.
+
+        For adapters of people's clients: it asks for no rights.
+        """
+        known = self._threads.get(thread)
+        if self._is_closing or (known is not None and known.refuses(client)):
+            if self._is_closing:
+                client.deliver(frames.bare_error(_CLOSING, "shutting_down"), None)
+            return Attachment(coverage=Coverage.UNAVAILABLE, current=None, reason="refused")
         frame = frames.resume_conversation(thread.project_dir, thread.conversation_id)
         state = self._follow(client, thread, ThreadOptions())
-        attachment = state.attach(client, frame, cursor, anyio.current_time())
-        return attachment
+        return state.attach(client, frame, cursor, anyio.current_time())
 
     def views(self) -> Sequence[ThreadView]:
         """Every thread the registry knows now."""
@@ -221,6 +228,9 @@ class Registry:
             client.deliver(frames.bare_error(_CLOSING, "shutting_down"), None)
             return
         if self._is_too_long(Held(client=client, frame=frame, relaunches=True)):
+            return
+        known = self._threads.get(key)
+        if known is not None and known.refuses(client):
             return
         self._follow(client, key, options).open(client, frame, anyio.current_time())
 

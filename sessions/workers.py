@@ -26,6 +26,12 @@ log = structlog.stdlib.get_logger()
 # How long the tasks may take past the grace before they are cancelled: SIGTERM's two seconds, and
 # a little for the drain.
 STOP_MARGIN = 5.0
+# How many workers may be starting at once: a start is an interpreter that imports, and two hundred
+# of them at once would make everybody wait for the last. Those that nobody waits for any more when
+# their turn comes are not started at all.
+MAX_STARTING = 8
+# How long a worker that says nothing counts as starting.
+_LONGEST_START = 10.0
 
 
 class Workers:
@@ -45,6 +51,8 @@ class Workers:
         self._tasks: TaskGroup | None = None
         self._scope: anyio.CancelScope | None = None
         self._is_closing = False
+        self._starting = anyio.CapacityLimiter(MAX_STARTING)
+        self._borrowers: set[str] = set()
         self._tokens: dict[str, ThreadKey] = {}
         self._browsing: Counter[Generation] = Counter()
 
@@ -136,11 +144,13 @@ class Workers:
             self._tokens[token] = key
             try:
                 await anyio.sleep(delay)
-                if thread.is_stop_wanted:
-                    reason = "was stopped before it began"
+                await self._starting.acquire_on_behalf_of(token)
+                self._borrowers.add(token)
+                if thread.is_stop_wanted or not thread.wants_worker:
+                    reason = "was not needed any more when it was to begin"
                 else:
                     async with self._launch(key, thread.options, token) as worker:
-                        reason = await self._pump(thread, worker, generation)
+                        reason = await self._pump(thread, worker, generation, token)
             except LaunchFailed as exc:
                 reason = str(exc)
                 log.warning("launch_failed", reason=reason)
@@ -150,6 +160,7 @@ class Workers:
                 log.exception("worker_task_failed")
             finally:
                 now = anyio.current_time()
+                self._has_started(token)
                 del self._tokens[token]
                 if thread.phase is Phase.LAUNCHING:
                     thread.launch_failed(reason, now)
@@ -157,14 +168,30 @@ class Workers:
                     thread.exited(generation, reason, now)
                 self._ended(thread)
 
-    async def _pump(self, thread: Thread, worker: Worker, generation: Generation) -> str:
+    async def _pump(
+        self, thread: Thread, worker: Worker, generation: Generation, token: str
+    ) -> str:
         log.info("worker_launched", worker_pid=worker.pid)
         thread.launched(worker, generation, anyio.current_time())
         if self._is_closing:
             thread.stop(anyio.current_time(), grace=0.0)
-        async for batch in worker:
-            thread.take_lines(batch, anyio.current_time())
+        async with anyio.create_task_group() as starting:
+            starting.start_soon(self._start_is_over, token)
+            async for batch in worker:
+                self._has_started(token)
+                thread.take_lines(batch, anyio.current_time())
+            starting.cancel_scope.cancel()
         reason = worker.exit_reason()
         asked = thread.phase is Phase.STOPPING
         (log.info if asked else log.warning)("worker_exited", worker_pid=worker.pid, reason=reason)
         return reason
+
+    async def _start_is_over(self, token: str) -> None:
+        """A worker of another kind may say nothing until it is asked, and holds nobody up."""
+        await anyio.sleep(_LONGEST_START if self._settings.announces_ready else 0)
+        self._has_started(token)
+
+    def _has_started(self, token: str) -> None:
+        if token in self._borrowers:
+            self._borrowers.discard(token)
+            self._starting.release_on_behalf_of(token)

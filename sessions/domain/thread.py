@@ -103,10 +103,11 @@ class Thread:
     # Clients
 
     def open(self, client: Client, frame: bytes, now: float) -> None:
-        """Follow from a snapshot on. The frame goes to the worker, which answers it with one."""
+        """Follow from a snapshot on. The frame goes to the worker, which answers it with one.
+
+        Ask `refuses` first: a client that is refused stays where it was.
+        """
         self.now = now
-        if self._is_crowded(client):
-            return
         self._followers[client] = _JOINING
         self._lacking.pop(client, None)
         self._rank_live()
@@ -142,7 +143,7 @@ class Thread:
         self.now = now
         if self.phase in (Phase.ABSENT, Phase.STOPPING) and not held.relaunches:
             return
-        if not self._is_crowded(held.client):
+        if not self.refuses(held.client):
             self._hand_over(held)
             self._settle(now)
 
@@ -286,6 +287,11 @@ class Thread:
         return self.phase is Phase.ABSENT and not self._followers and not self._waiting.held
 
     @property
+    def wants_worker(self) -> bool:
+        """Something waits for a worker to take it."""
+        return bool(self._waiting.held)
+
+    @property
     def is_needed(self) -> bool:
         """Somebody follows or waits, a run is open, or a background job runs."""
         return bool(
@@ -403,7 +409,8 @@ class Thread:
         if held.answered:
             self._interrupts.reopen()
 
-    def _is_crowded(self, client: Client) -> bool:
+    def refuses(self, client: Client) -> bool:
+        """Too much waits here already; the client is told."""
         waiting = len(self._waiting)
         if waiting < self.settings.max_waiting:
             return False

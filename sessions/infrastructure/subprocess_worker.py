@@ -8,6 +8,7 @@ The pipes are bare file descriptors, because "drained" has to mean exactly that:
 kernel says it holds no more, without waiting for an end of file that may never come.
 """
 
+import errno
 import os
 import signal
 from collections import deque
@@ -351,11 +352,18 @@ def _why_not(command: str, project_dir: str, exc: Exception) -> str:
     cause = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
     where = f"no worker could be started in {project_dir}"
     path = Path(project_dir)
-    if not path.is_dir():
-        problem = "is not a directory" if path.exists() else "does not exist"
-        return f"{where}: the directory {problem}"
+    try:
+        if not path.exists():
+            return f"{where}: it does not exist"
+        if not path.is_dir():
+            return f"{where}: it is no folder"
+    except OSError:
+        # Such as a name that is longer than any file system takes.
+        return f"{where}: {cause}"
     if not os.access(path, os.X_OK):
-        return f"{where}: the directory can't be entered ({cause})"
+        return f"{where}: it can't be entered ({cause})"
+    if isinstance(exc, OSError) and exc.errno in (errno.E2BIG, errno.ENOMEM, errno.EAGAIN):
+        return f"{where}: {cause}; is a thread option (such as system_prompt) very long?"
     return f"{where}: the worker command {command!r} can't be run ({cause})"
 
 

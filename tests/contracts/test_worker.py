@@ -27,7 +27,7 @@ class Echoing(FakeLauncher):
         self, thread: ThreadKey, options: ThreadOptions, token: str
     ) -> AsyncGenerator[FakeWorker]:
         if not Path(thread.project_dir).is_dir():
-            raise LaunchFailed(f"{thread.project_dir}: the directory does not exist")
+            raise LaunchFailed(f"{thread.project_dir}: it does not exist")
         async with super().__call__(thread, options, token) as worker:
             send, stop = worker.send, worker.stop
 

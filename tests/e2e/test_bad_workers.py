@@ -64,7 +64,7 @@ async def test_a_project_dir_that_does_not_exist_is_named(tmp_path: Path) -> Non
             file.write_text("")
             mark = len(client.events)
             await client.send(type="new_session", project_dir=str(file))
-            assert "is not a directory" in (await error_of(client, mark))["message"]
+            assert "is no folder" in (await error_of(client, mark))["message"]
         await still_serves(place)
 
 

@@ -132,9 +132,36 @@ async def test_a_file_as_project_dir_fails_the_launch_by_name(tmp_path: Path) ->
     file = tmp_path / "file"
     file.write_text("")
     launcher = SubprocessLauncher(argv=(sys.executable,), environ={})
-    with pytest.raises(LaunchFailed, match="file: the directory is not a directory"):
+    with pytest.raises(LaunchFailed, match="file: it is no folder"):
         async with launcher(ThreadKey(str(file), ConversationId("c")), ThreadOptions(), TOKEN):
             pytest.fail("nothing can have started")
+
+
+async def test_a_name_no_file_system_takes_is_one_clear_failure(tmp_path: Path) -> None:
+    launcher = SubprocessLauncher(argv=(sys.executable,), environ={})
+    key = ThreadKey(f"{tmp_path}/{'x' * 300}", ConversationId("c"))
+    with pytest.raises(LaunchFailed, match="File name too long"):
+        async with launcher(key, ThreadOptions(), TOKEN):
+            pytest.fail("nothing can have started")
+
+
+async def test_an_option_that_is_too_long_for_the_kernel_is_not_the_commands_fault(
+    tmp_path: Path,
+) -> None:
+    launcher = SubprocessLauncher(argv=(sys.executable,), environ={})
+    key = ThreadKey(str(tmp_path), ConversationId("c"))
+    options = ThreadOptions(system_prompt="x" * 3_000_000)
+    with pytest.raises(LaunchFailed, match="system_prompt"):
+        async with launcher(key, options, TOKEN):
+            pytest.fail("nothing can have started")
+
+
+async def test_a_worker_that_needs_a_sigterm_gets_one_before_it_is_killed(tmp_path: Path) -> None:
+    async with a_worker(tmp_path, "ends-at-sigterm") as worker:
+        await first_line(worker)
+        worker.stop(0.1)
+        assert await all_lines(worker) == [b'{"type": "TERMINATED"}']
+        assert worker.exit_reason() == "exited with code 0"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every directory")

@@ -9,6 +9,7 @@ import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import anyio
@@ -117,8 +118,13 @@ class _Following:
         await _send(socket, **opening, id=storm.conversation)
         return socket
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self._connect.__aexit__(*exc)
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._connect.__aexit__(kind, exc, trace)
 
 
 async def _send(socket: ClientConnection, **frame: Any) -> None:

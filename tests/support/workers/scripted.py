@@ -64,6 +64,19 @@ def stubborn() -> None:
         time.sleep(600)
 
 
+def ends_at_sigterm() -> None:
+    """Does not look at its stdin, but saves its work at a SIGTERM."""
+
+    def save(*_: object) -> None:
+        say(type="TERMINATED")
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, save)
+    say(type="STARTED")
+    while True:
+        time.sleep(600)
+
+
 def polite_with_child() -> None:
     """Ends as asked, but leaves a child in its group that does not."""
     child = subprocess.Popen(
