@@ -23,6 +23,9 @@ _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 
 
+# The size and the bytes must be on the disk; times need not. macOS has only the whole.
+_DATA_SYNC: Callable[[int], None] = os.fdatasync if hasattr(os, "fdatasync") else os.fsync
+
 # What the usual file systems take, less our longest ending and the mark below.
 _LONGEST_STEM = 240
 
@@ -55,11 +58,13 @@ class JsonlHistory:
         log: Log,
         write: Callable[[int, memoryview], int] = os.write,
         before_first: Callable[[], None] | None = None,
+        sync: Callable[[int], None] = _DATA_SYNC,
     ) -> None:
         self._path = path
         self._log = log
         self._write = write
         self._before_first = before_first
+        self._sync = sync
         self._fd = -1
         self._end = 0
 
@@ -128,7 +133,7 @@ class JsonlHistory:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(folder)  # or the synced file itself might not be found after a power loss
+            self._sync(folder)  # or the synced file itself might not be found after a power loss
         finally:
             os.close(folder)
 
@@ -143,7 +148,7 @@ class JsonlHistory:
             while rest:
                 rest = rest[self._write(self._fd, rest) :]
             if sync:
-                os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
+                self._sync(self._fd)
         except OSError as exc:
             self._cut_back()
             raise HistoryFailed(

@@ -6,12 +6,15 @@ start time inside are for the message to the one who comes second.
 
 import fcntl
 import os
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent.domain.ports import HistoryFailed
 from agent.infrastructure.process import process_start
+
+_LOOK_EVERY = 0.05
 
 
 class ConversationInUse(Exception):
@@ -19,11 +22,16 @@ class ConversationInUse(Exception):
 
 
 @contextmanager
-def lease(path: Path) -> Generator[None]:
-    """Hold the conversation while the block runs. Raises ConversationInUse, HistoryFailed."""
+def lease(
+    path: Path, patience: float = 0.0, lock: Callable[[int, int], None] = fcntl.flock
+) -> Generator[None]:
+    """Hold the conversation while the block runs. Raises ConversationInUse, HistoryFailed.
+
+    Waits up to `patience` seconds, blocking, for an owner that is about to end.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = _locked(path)
+        fd = _locked(path, time.monotonic() + patience, lock)
     except OSError as exc:
         raise HistoryFailed(
             f"The folder of the conversations can't be used ({exc.strerror}): {path.parent}."
@@ -45,16 +53,19 @@ def _sign(fd: int) -> None:
         os.pwrite(fd, signature, 0)
 
 
-def _locked(path: Path) -> int:
+def _locked(path: Path, give_up: float, lock: Callable[[int, int], None]) -> int:
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_the_file(fd, path):
                 return fd
         except BlockingIOError:
             owner = os.pread(fd, 100, 0).decode("ascii", "replace").split(" ")[0].strip()
             os.close(fd)
+            if time.monotonic() < give_up:
+                time.sleep(_LOOK_EVERY)
+                continue
             raise ConversationInUse(
                 f"the conversation {path.stem} is open in another process"
                 f" (pid {owner or 'unknown'}); one process owns it at a time"

@@ -1,11 +1,13 @@
 """The history file: private, append-only, repaired, and whole when the disk is full."""
 
 import errno
+import fcntl
 import os
 import resource
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -195,3 +197,52 @@ def test_a_lease_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     (tmp_path / "c.lease").write_text("999999999 12345\n")
     with lease(tmp_path / "c.lease"):
         assert (tmp_path / "c.lease").read_text().startswith(f"{os.getpid()} ")
+
+
+def test_who_waits_for_an_owner_that_ends_gets_the_conversation(tmp_path: Path) -> None:
+    """The worker of a daemon that was killed lets its call end; the next one waits that long."""
+    path = tmp_path / "c.lease"
+    first = lease(path)
+    first.__enter__()
+    ends = threading.Timer(0.3, first.__exit__, (None, None, None))
+    ends.start()
+    with lease(path, patience=10):
+        assert path.exists()
+    ends.join(5)
+
+
+def test_a_lease_that_its_last_owner_removed_meanwhile_is_not_taken_for_the_new_one(
+    tmp_path: Path,
+) -> None:
+    """Two would own the conversation: one the removed file, one the file of that name."""
+    path = tmp_path / "c.lease"
+    opened = threading.Event()
+    locked: list[int] = []
+
+    def flock_late(fd: int, operation: int) -> None:
+        if not opened.is_set():
+            opened.set()
+            path.unlink()
+        locked.append(fd)
+        fcntl.flock(fd, operation)
+
+    with lease(path, lock=flock_late), pytest.raises(ConversationInUse), lease(path):
+        raise NotImplementedError
+    assert len(locked) == 2
+
+
+async def test_what_is_to_be_synced_is_synced_and_the_folder_of_a_new_file_too(
+    tmp_path: Path,
+) -> None:
+    synced: list[str] = []
+
+    def sync(fd: int) -> None:
+        synced.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+
+    history = JsonlHistory(tmp_path / "c.jsonl", FakeLog(), sync=sync)
+    history.load()
+    await history.append([said(1)], sync=False)
+    assert synced == ["folder"]
+    await history.append([said(2)], sync=True)
+    assert synced == ["folder", "file"]
+    history.close()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner
@@ -169,6 +169,33 @@ def test_stop_never_signals_a_stranger_that_has_the_pid_now(tmp_path: Path) -> N
     file = run_file(tmp_path, (7, "100"))
     file.write(RECORD)
     assert stop_daemon(file, 5, never).is_gone
+
+
+def test_stop_never_signals_a_process_whose_start_is_not_known(tmp_path: Path) -> None:
+    """A file that names just a pid could be about anybody."""
+    file = run_file(tmp_path, (RECORD.pid, None))
+    file.write(replace(RECORD, process_start=None))
+    signals: list[tuple[int, int]] = []
+    stopped = stop_daemon(file, 1, lambda pid, signum: signals.append((pid, signum)))
+    assert signals == []
+    assert not stopped.is_gone
+    assert "Nothing was stopped" in stopped.says
+
+
+@pytest.mark.parametrize("changed", [{"pid": 1}, {"started_at": "x"}, {"started_at": "2026-01-01"}])
+def test_a_run_file_that_makes_no_sense_is_damaged(tmp_path: Path, changed: dict[str, Any]) -> None:
+    file = run_file(tmp_path, (RECORD.pid, RECORD.process_start))
+    file.write(replace(RECORD, **changed))
+    assert "damaged" in said(file)
+
+
+def test_odd_names_do_not_break_the_table(tmp_path: Path) -> None:
+    odd = {**THREAD, "conversation_id": "c" * 255, "project_dir": "/srv/a\nb"}
+    body = json.dumps({"threads": [odd]}).encode()
+    with daemon_that_answers(tmp_path, 200, body) as file:
+        lines = said(file).splitlines()
+    assert lines[-1].endswith("/srv/a\\nb")
+    assert all(len(line) < 140 for line in lines)
 
 
 def test_stop_gives_up_in_time_and_says_what_to_do(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -101,5 +102,13 @@ def _fits(record: DaemonRecord) -> bool:
         all(type(number) is int for number in numbers)
         and all(isinstance(text, str) for text in values.values())
         and all(text is None or isinstance(text, str) for text in optional.values())
-        and record.pid > 0
+        and record.pid > 1
+        and _is_date(record.started_at)
     )
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from roost.daemon.run_file import DaemonRecord, NotRunning, RunFile
 
+_WIDEST_CELL = 60
 _ANSWER_TIMEOUT = 3.0
 _LONGEST_ANSWER = 16 * 2**20
 
@@ -108,14 +109,22 @@ def _thread_lines(threads: tuple[ThreadInfo, ...]) -> Iterator[str]:
             age_text(float(thread.get("for_seconds") or 0)),
             str(thread.get("followers")),
             str(thread.get("worker_pid") or "-"),
-            str(thread.get("conversation_id")),
-            str(thread.get("project_dir")),
+            _cell(thread.get("conversation_id")),
+            _cell(thread.get("project_dir")),
         )
         for thread in threads
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _cell(value: object) -> str:
+    """On one line, and not so wide that the other rows suffer."""
+    text = str(value)
+    if not text.isprintable():
+        text = text.encode("unicode_escape").decode("ascii")
+    return text if len(text) <= _WIDEST_CELL else text[: _WIDEST_CELL - 3] + "..."
 
 
 def age_text(seconds: float) -> str:

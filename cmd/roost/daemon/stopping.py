@@ -31,6 +31,12 @@ def stop_daemon(
     if isinstance(found, NotRunning):
         return Stopped(" ".join(["No daemon is running.", *filter(None, [found.note])]), True)
     record = found.record
+    if record.process_start is None:
+        return Stopped(
+            f"{run_file.file} does not say when process {record.pid} started, so that may be any"
+            " program. Nothing was stopped; if it is the daemon, end it with Ctrl-C where it runs.",
+            False,
+        )
     try:
         send(record.pid, signal.SIGTERM)
     except ProcessLookupError:

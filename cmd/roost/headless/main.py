@@ -28,7 +28,7 @@ from agent.infrastructure.stdio import StdinLines, StdoutLines
 from agent.opening import open_conversation
 from agent.recorder import Recorder
 from agent.say import encode_line
-from agent.session import Session
+from agent.session import CALL_GRACE, Session
 from agent.supply import Prepare
 from roost.exit_codes import ExitCode
 from roost.headless.deferred_log import DeferredLog
@@ -64,7 +64,9 @@ async def _main(options: Options, log: DeferredLog) -> ExitCode:
     conversation_id = options.session_id or str(uuid.uuid4())
     folder = home.conversations(str(options.project_dir))
     try:
-        with _conversation_file(folder, conversation_id, log) as (history, entries):
+        # The worker of a daemon that was killed lets its call end before it leaves.
+        patience = CALL_GRACE + _LAST_LINES if options.serve else 0.0
+        with _conversation_file(folder, conversation_id, log, patience) as (history, entries):
             recorder = await open_conversation(
                 conversation_id, options.project_dir, history, entries, new_id, now, log
             )
@@ -101,10 +103,10 @@ async def _main(options: Options, log: DeferredLog) -> ExitCode:
 
 @contextmanager
 def _conversation_file(
-    folder: Path, conversation_id: str, log: DeferredLog
+    folder: Path, conversation_id: str, log: DeferredLog, patience: float
 ) -> Generator[tuple[JsonlHistory, list[Entry]]]:
     stem = file_stem(conversation_id)
-    with lease(folder / f"{stem}.lease"):
+    with lease(folder / f"{stem}.lease", patience):
         recent = recent_file(folder)
         history = JsonlHistory(
             folder / f"{stem}.jsonl", log, before_first=lambda: recent.note(stem)
