@@ -1,6 +1,8 @@
 """What a project has to show: its conversations, what was typed in it, and its skills."""
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -98,26 +100,33 @@ async def test_a_list_sees_what_other_workers_wrote_since(tmp_path: Path) -> Non
     mine.list()
     assert mine.list()[0].id == "c299"
 
-    async def write(stem: str, message_id: str) -> None:
-        history = JsonlHistory(
-            tmp_path / f"{stem}.jsonl",
-            FakeLog(),
-            before_first=lambda: recent(tmp_path).note(stem),
-        )
-        history.load()
-        await history.append([Said(message=said("assistant", "x", message_id))], sync=True)
-        history.close()
+    @contextmanager
+    def opened(stem: str) -> Generator[JsonlHistory]:
+        with lease(tmp_path / f"{stem}.lease"):
+            history = JsonlHistory(
+                tmp_path / f"{stem}.jsonl",
+                FakeLog(),
+                before_first=lambda: recent(tmp_path).note(stem),
+            )
+            history.load()
+            yield history
+            history.close()
 
-    with lease(tmp_path / "c005.lease"):
-        await write("c005", "m9")
+    async def write(history: JsonlHistory, message_id: str) -> None:
+        await history.append([Said(message=said("assistant", "x", message_id))], sync=True)
+
+    with opened("c005") as history:
+        await write(history, "m10")
     first = mine.list()[0]
     assert (first.id, first.message_count) == ("c005", 3)
-    with lease(tmp_path / "c006.lease"):
-        await write("c006", "m9")
+    with opened("c006") as history:
+        await write(history, "m10")
         assert mine.list()[0].id == "c006"
-        await write("c006", "m10")
+        await write(history, "m11")
+        assert mine.list()[0].message_count == 4
+        await write(history, "m12")
     found = mine.list()[0]
-    assert (found.id, found.message_count) == ("c006", 4)
+    assert (found.id, found.message_count) == ("c006", 5)
     (tmp_path / "c006.jsonl").unlink()
     assert mine.list()[0].id == "c005"
 

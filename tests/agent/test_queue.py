@@ -21,7 +21,7 @@ from agent.domain.entries import (
     decode_entry,
     encode_entry,
 )
-from agent.domain.messages import Message
+from agent.domain.messages import HIDDEN, Message
 from agent.domain.queue import LONGEST_SHOWN, MOST_SHOWN, Queue, Waiting, shell_command
 from tests.agent.support.fakes import FakeHistory, FakeTool, Line
 from tests.agent.support.judge import judge
@@ -240,6 +240,21 @@ async def test_the_queue_and_its_changes_survive_the_worker() -> None:
         await command(scene, "delete_queued", id="m1")
     async with one_session(says("ok"), history=history) as scene:
         assert await queued(scene) == ["m3", "m2"]
+
+
+async def test_a_prompt_that_nobody_wrote_is_taken_in_and_not_told() -> None:
+    """A version before this one let it wait as any message does."""
+    history = FakeHistory()
+    async with one_session(calls(("c-1", "Do", "x")), history=history) as scene:
+        await scene.turn("first", "m0")
+    hidden = Message(id="h1", role="user", content="go on", metadata={HIDDEN: True})
+    last = history.entries()[-1].id
+    history.lines.append(encode_entry(Accepted(id="e", parent=last, messages=[hidden])))
+    async with one_session(says("ok"), history=history) as scene:
+        await scene.answer(c_1=None)
+        await scene.wait_end()
+        assert texts(scene.model.requests[0].messages) == ["first", "go on"]
+        assert "h1" not in str(scene.lines.lines)
 
 
 # -- !command ----------------------------------------------------------------------------------

@@ -103,7 +103,13 @@ class Catalogue:
         try:
             with anyio.fail_after(_LIST_TIMEOUT):
                 found = await _fetch_models(base_url, key)
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, msgspec.DecodeError) as exc:
+        except (
+            httpx2.HTTPError,
+            httpx2.InvalidURL,
+            OSError,
+            ValueError,
+            msgspec.MsgspecError,
+        ) as exc:
             self.log("info", "models_not_listed", provider=provider, reason=type(exc).__name__)
         names = [f"{provider}:{name}" for name in found[:_MOST_OF_ONE]]
         self._served[provider] = (anyio.current_time(), names)
