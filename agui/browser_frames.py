@@ -77,21 +77,6 @@ def parse_command(frame: bytes) -> BrowserCommand:
         raise BadCommand(f"browser_command: {reason}") from exc
 
 
-def failed(command_id: str | None, error: str) -> bytes:
-    """The result of a command that the extension did not answer, in full shape."""
-    return msgspec.json.encode(
-        {
-            "type": "browser_result",
-            "id": command_id or "",
-            "url": "",
-            "title": "",
-            "content": "",
-            "events": [],
-            "error": error,
-        }
-    )
-
-
 def status(*, connected: bool, extension_version: str | None = None) -> bytes:
     """Whether an extension is there, for every client that is none."""
     told: dict[str, object] = {"type": "browser_extension_status", "connected": connected}

@@ -10,7 +10,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agui.browser_frames import BadCommand, BrowserCommand, failed, frame_id, parse_command
+from agui.browser_frames import BadCommand, BrowserCommand, frame_id, parse_command
+from sessions.domain.frames import browser_failed
 
 MOST_WAITING = 256
 MOST_PER_SOURCE = 16
@@ -74,7 +75,7 @@ class BrowserTurns:
         waiting = self._everyone_waiting()
         self._waiting.clear()
         for errand in waiting:
-            errand.settle(failed(errand.command.id, self._nobody_there()))
+            errand.settle(browser_failed(errand.command.id, self._nobody_there()))
         return True
 
     def submit(
@@ -85,11 +86,11 @@ class BrowserTurns:
         try:
             command = parse_command(frame)
         except BadCommand as exc:
-            answer(failed(frame_id(frame), str(exc)))
+            answer(browser_failed(frame_id(frame), str(exc)))
             return None
         refusal = self._refusal(source)
         if refusal is not None:
-            answer(failed(command.id, refusal))
+            answer(browser_failed(command.id, refusal))
             return None
         errand = Errand(command, frame, source, now + command.longest, answer)
         self._waiting.setdefault(source, deque()).append(errand)
@@ -114,7 +115,7 @@ class BrowserTurns:
             return False
         if len(frame) > self.longest_result:
             text = f"the browser's answer is {len(frame):,} bytes; {self.longest_result:,} fit"
-            frame = failed(answered, text)
+            frame = browser_failed(answered, text)
         self._running = None
         running.settle(frame)
         self._next()
@@ -125,12 +126,12 @@ class BrowserTurns:
         late = [errand for errand in self._everyone_waiting() if errand.deadline <= now]
         for errand in late:
             self._forget(errand)
-            errand.settle(failed(errand.command.id, _waited_in_vain(errand)))
+            errand.settle(browser_failed(errand.command.id, _waited_in_vain(errand)))
         running = self._running
         if running is not None and running.deadline <= now:
             self._running = None
             self._unanswered.append(running.command.id)
-            running.settle(failed(running.command.id, _ran_in_vain(running)))
+            running.settle(browser_failed(running.command.id, _ran_in_vain(running)))
             self._next()
 
     @property
@@ -154,7 +155,7 @@ class BrowserTurns:
         self._unanswered.clear()
         running, self._running = self._running, None
         if running is not None:
-            running.settle(failed(running.command.id, reason))
+            running.settle(browser_failed(running.command.id, reason))
         self._next()
 
     def _next(self) -> None:
@@ -167,7 +168,7 @@ class BrowserTurns:
             self._waiting[source] = errands  # behind all the others
         if errand.command.id in self._unanswered:
             text = f"an earlier command with the id {errand.command.id!r} has no answer yet"
-            errand.settle(failed(errand.command.id, f"{text}; take a fresh id"))
+            errand.settle(browser_failed(errand.command.id, f"{text}; take a fresh id"))
             self._next()
             return
         self._running = errand

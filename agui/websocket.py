@@ -13,7 +13,7 @@ import anyio.lowlevel
 import structlog
 from anyio.abc import TaskGroup
 
-from agui.browser_frames import failed, frame_id, frame_type
+from agui.browser_frames import frame_id, frame_type
 from agui.browser_relay import ExtensionRelay
 from agui.hello import ACK, PROTOCOL_VERSION, BadHello, Hello, parse_hello
 from agui.outbox import Outbox
@@ -22,6 +22,7 @@ from agui.settings import BindingSettings
 from agui.text_frames import SharedEncoder
 from agui.websocket_client import WebSocketClient
 from agui.wire import open_wire
+from sessions.domain.frames import browser_failed
 from sessions.domain.keys import ThreadKey
 from sessions.domain.ports import Threads
 
@@ -182,7 +183,7 @@ class WebSocketEndpoint:
         if client.inside is not None:
             # Its worker's tool asks a person first; this way nobody would.
             text = "a program inside a worker may not command the browser; its agent's tool may"
-            client.send(failed(frame_id(command), text))
+            client.send(browser_failed(frame_id(command), text))
         else:
             client.send(await self._relay.run(command, client))
 

@@ -213,9 +213,10 @@ def approval_resolved(tool_call_id: str, *, approved: bool) -> bytes:
     return msgspec.json.encode({"type": "CUSTOM", "name": "approval_resolved", "value": value})
 
 
-def browser_failed(command_id: str, error: str) -> bytes:
-    """The result of a browser command that was not relayed."""
-    result = {"type": "browser_result", "id": command_id, "url": "", "title": "", "content": ""}
+def browser_failed(command_id: str | None, error: str) -> bytes:
+    """The result of a browser command that no browser answered, in full shape."""
+    named = command_id or ""
+    result = {"type": "browser_result", "id": named, "url": "", "title": "", "content": ""}
     return msgspec.json.encode({**result, "events": [], "error": error})
 
 
