@@ -77,31 +77,59 @@ async def roost(home: RoostHome, clients: int, message: str) -> tuple[dict[str, 
 
 
 async def measure(root: Path) -> None:
-    for clients, message in ((3, "paced 3000 1000"), (10, "paced 3000 1000")):
-        ours: list[float] = []
-        floor: list[float] = []
-        for number in range(ROUNDS):
-            home = RoostHome(root / f"p{clients}-{number}")
-            home.path.mkdir()
-            ours.append(median((await roost(home, clients, message))[0]["latencies"]))
-            floor.append(median(bare(clients, message)[0]["latencies"]))
-        ratio = f"{median(ours) / median(floor):.2f} x a bare relay ({median(floor):.0f} us)"
-        figure(f"line to client, 1,000 lines/s, {clients} clients", ours, "us", ratio)
-    for clients, message in ((1, "flood 600000"), (10, "flood 300000"), (100, "flood 60000")):
-        per_core: list[float] = []
-        wall: list[float] = []
-        bare_core: list[float] = []
-        for number in range(ROUNDS):
-            home = RoostHome(root / f"f{clients}-{number}")
-            home.path.mkdir()
-            said, cpu = await roost(home, clients, message)
-            per_core.append(said["frames"] / cpu)
-            wall.append(said["frames"] / said["seconds"])
-            said, cpu = bare(clients, message)
-            bare_core.append(said["frames"] / cpu)
-        ratio = f"{median(per_core) / median(bare_core):.2f} x a bare relay"
-        figure(f"delivered frames, {clients} clients, per core", per_core, "/s", ratio)
-        figure(f"delivered frames, {clients} clients, by the clock", wall, "/s")
+    for clients, lines in ((3, 3000), (25, 3000), (100, 600)):
+        await paced(root, clients, f"paced {lines} {1000 if clients < 100 else 200}")
+    for clients, lines in ((3, 600_000), (10, 300_000), (25, 150_000), (100, 60_000)):
+        await flooded(root, clients, f"flood {lines}")
+
+
+async def paced(root: Path, clients: int, message: str) -> None:
+    """Latency, and processor time a line, when lines come one by one."""
+    ours = _Paced()
+    floor = _Paced()
+    for number in range(ROUNDS):
+        home = RoostHome(root / f"p{clients}-{number}")
+        home.path.mkdir()
+        ours.add(*await roost(home, clients, message), int(message.split()[1]))
+        floor.add(*bare(clients, message), int(message.split()[1]))
+    name = f"line to client, {message.split()[2]} lines/s, {clients} clients"
+    for what, unit in (("p50", "us"), ("p99", "us"), ("processor", "us a line")):
+        values, base = getattr(ours, what), getattr(floor, what)
+        ratio = f"{median(values) / median(base):.2f} x a bare relay ({median(base):.0f})"
+        figure(f"{name}, {what}", values, unit, ratio)
+
+
+class _Paced:
+    """What the rounds of one paced run measured."""
+
+    def __init__(self) -> None:
+        self.p50: list[float] = []
+        self.p99: list[float] = []
+        self.processor: list[float] = []
+
+    def add(self, said: dict[str, Any], seconds: float, lines: int) -> None:
+        latencies = sorted(said["latencies"])
+        self.p50.append(latencies[len(latencies) // 2])
+        self.p99.append(latencies[len(latencies) * 99 // 100])
+        self.processor.append(max(seconds, 1 / _TICKS) / lines * 1e6)
+
+
+async def flooded(root: Path, clients: int, message: str) -> None:
+    """Frames delivered when the worker writes as fast as it can."""
+    per_core: list[float] = []
+    wall: list[float] = []
+    bare_core: list[float] = []
+    for number in range(ROUNDS):
+        home = RoostHome(root / f"f{clients}-{number}")
+        home.path.mkdir()
+        said, cpu = await roost(home, clients, message)
+        per_core.append(said["frames"] / cpu)
+        wall.append(said["frames"] / said["seconds"])
+        said, cpu = bare(clients, message)
+        bare_core.append(said["frames"] / cpu)
+    ratio = f"{median(per_core) / median(bare_core):.2f} x a bare relay"
+    figure(f"delivered frames, {clients} clients, per core", per_core, "/s", ratio)
+    figure(f"delivered frames, {clients} clients, by the clock", wall, "/s")
 
 
 def median(values: list[float]) -> float:
