@@ -88,9 +88,13 @@ async def read_run_input(
     except msgspec.ValidationError as exc:
         raise BadInput(f"The run input is malformed: {exc}.") from exc
     messages: list[Message] = []
+    seen: set[str] = set()
     for message in found.messages:
-        if message.role != "user" or (message.id and is_known(message.id)):
+        if message.role != "user" or (message.id and (is_known(message.id) or message.id in seen)):
             continue
+        if message.id:
+            # The first of an id counts, as it does when the second comes in a later input.
+            seen.add(message.id)
         read = await _message(message, new_id, save)
         if read is not None:
             messages.append(read)

@@ -153,7 +153,7 @@ class JsonlHistory:
             self._cut_back()
             raise HistoryFailed(
                 f"The conversation's history could not be written ({exc.strerror}): {self._path}."
-                " What was recorded before is safe. Make room, then send the message again."
+                " What was recorded before is safe. Make room, then send a new message to go on."
             ) from exc
         self._end += len(data)
 

@@ -35,6 +35,13 @@ async def test_text_parts_are_one_text() -> None:
     assert found.messages[0].text == "a\nb"
 
 
+async def test_of_two_messages_with_one_id_the_first_counts() -> None:
+    """Every follower must show the same message under an id."""
+    twice = [{"id": "d", "role": "user", "content": text} for text in ("one", "two")]
+    found = await read({"messages": twice})
+    assert [m.text for m in found.messages] == ["one"]
+
+
 @pytest.mark.parametrize(
     "part",
     [

@@ -26,6 +26,7 @@ from agent.domain.ports import (
     ToolSpec,
 )
 from agent.infrastructure.models.catalogue import Catalogue, ProviderAccess, find_model
+from agent.infrastructure.models.failures import Explain
 from agent.infrastructure.models.pydantic_model import PydanticModel, list_price
 from tests.agent.support.fakes import FakeLog, counting_ids
 from tests.agent.support.openai_server import (
@@ -333,3 +334,18 @@ async def test_providers_whose_key_is_in_the_environment_are_listed_without_aski
     assert any(name.startswith("google:gemini") for name in names)
     assert not any(name.startswith("groq:") for name in names)
     assert (names[0], names[-1]) == ("openai:mine", "demo:scripted")
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-abcdef123456", "AIzaSyA1234567890", "Bearer abcdefgh12345678", "hf_abcdefghijk"]
+)
+def test_what_looks_like_a_key_is_not_told_either(key: str) -> None:
+    """A server may quote a key that is not the one that was configured."""
+    explain = Explain("openai:m", "openai", None, [])
+    assert key not in explain.scrub(f"no access with {key}, try another")
+    assert "try another" in explain.scrub(f"no access with {key}, try another")
+
+
+def test_a_configured_key_is_never_told_whatever_it_looks_like() -> None:
+    explain = Explain("openai:m", "openai", None, ["plain-secret", "plain"])
+    assert explain.scrub("plain-secret and plain") == "[key] and [key]"

@@ -377,3 +377,19 @@ async def _pid_in(path: Path) -> int:
 
 async def _gone(pid: int) -> None:
     await until(lambda: process_start(pid) is None)
+
+
+def test_a_command_inherits_the_users_environment_and_none_of_our_secrets(tmp_path: Path) -> None:
+    place = a_place(
+        tmp_path,
+        ROOST_BINDING__TOKEN="the-daemons",
+        ROOST_PROVIDERS__OPENAI__API_KEY="a-key",
+        ROOST_AGENT__MODE="auto",
+        MY_OWN="kept",
+    )
+    done = one_shot(place, "run env > seen")
+    assert done.returncode == 0, done.stderr
+    seen = (place.project / "seen").read_text()
+    assert "MY_OWN=kept" in seen
+    assert "the-daemons" not in seen
+    assert "a-key" not in seen

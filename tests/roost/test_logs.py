@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import stat
 from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -159,3 +160,13 @@ def test_following_waits_for_the_first_file(tmp_path: Path) -> None:
     followed = follow(tmp_path, Place(), lambda _: write_logs(tmp_path))
     assert next(followed) == "1\n"
     followed.close()  # type: ignore[attr-defined] # pyright: ignore
+
+
+def test_a_log_file_is_for_its_user_alone(tmp_path: Path) -> None:
+    """Names of projects and conversations stand in it."""
+    daily = DailyLog(tmp_path / "logs")
+    daily.write("x\n")
+    daily.close()
+    (file,) = log_files(tmp_path / "logs")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700

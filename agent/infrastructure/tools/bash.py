@@ -119,6 +119,9 @@ class _Call:
                 env=self.environ,
                 start_new_session=True,
             )
+        except FileNotFoundError:
+            error = "The command could not be started: there is no bash in the worker's PATH."
+            return ToolResult(success=False, error=error)
         except OSError as exc:
             error = f"The command could not be started: {exc.strerror or exc}."
             return ToolResult(success=False, error=error)
