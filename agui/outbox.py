@@ -25,18 +25,18 @@ class Outbox:
         self._frames.append(frame)
         self._bytes += len(frame)
 
-    def put_live(self, frame: bytes) -> bool:
-        """Add a live event; False, and nothing changed, when that would pass a limit.
+    def put_live(self, frame: bytes, events: int = 1) -> bool:
+        """Add a live event, or several in a row; False, and nothing changed, past a limit.
 
-        One event larger than the limit passes when nothing else waits: nobody is to blame for it.
+        One that is larger than the limit passes when nothing else waits: nobody is to blame for it.
         """
         size = len(frame)
-        count, total = self._live_frames, self._live_bytes + size
-        if (count >= self.max_frames or total > self.max_bytes) and self._frames:
+        count, total = self._live_frames + events, self._live_bytes + size
+        if (count > self.max_frames or total > self.max_bytes) and self._frames:
             return False
         self._frames.append(frame)
         self._bytes += size
-        self._live_frames = count + 1
+        self._live_frames = count
         self._live_bytes = total
         return True
 

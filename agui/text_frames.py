@@ -1,6 +1,9 @@
 """Text frames of the WebSocket protocol as a server writes them: unmasked, whole, uncompressed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from sessions.domain.keys import Cursor
 
 _TEXT_AND_FINAL = 0x81
 
@@ -24,9 +27,18 @@ class SharedEncoder:
 
     _payload: bytes = b""
     _frame: bytes = b"\x81\x00"
+    _row: Sequence[tuple[bytes, Cursor]] = ()
+    _row_frames: bytes = b""
 
     def __call__(self, payload: bytes) -> bytes:
         if payload is not self._payload:
             self._frame = text_frame(payload)
             self._payload = payload
         return self._frame
+
+    def row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes:
+        """The frames of events in a row, one after the other."""
+        if events is not self._row:
+            self._row_frames = b"".join([text_frame(payload) for payload, _ in events])
+            self._row = events
+        return self._row_frames

@@ -5,7 +5,7 @@ decisions, so a hang-up only marks the client and cuts its connection; the task 
 connection tells the registry when it notices.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -55,6 +55,20 @@ class WebSocketClient:
         if self._idle:
             self._wake()
 
+    def deliver_row(self, events: Sequence[tuple[bytes, Cursor]]) -> None:
+        if self._takes_no_more:
+            return
+        frames = self.wire.encode_row(events)
+        if frames is None:
+            for frame, cursor in events:
+                self.deliver(frame, cursor)
+            return
+        count = len(events)
+        if not self.outbox.put_live(frames, count) and not self._made_room(frames, count):
+            self.hang_up("it did not keep up with its events")
+        elif self._idle:
+            self._wake()
+
     def send(self, frame: bytes) -> None:
         """Answer this client only."""
         self.deliver(frame, None)
@@ -99,6 +113,6 @@ class WebSocketClient:
         self._idle = False
         self._news.set()
 
-    def _made_room(self, encoded: bytes) -> bool:
+    def _made_room(self, encoded: bytes, events: int = 1) -> bool:
         """A burst in one turn of the loop is no lag: write early, if the client keeps up."""
-        return self.wire.write_now(self.outbox.take()) and self.outbox.put_live(encoded)
+        return self.wire.write_now(self.outbox.take()) and self.outbox.put_live(encoded, events)

@@ -3,7 +3,7 @@
 The endpoint sees the protocol `Wire` only. What is written is whole frames, in order.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ import anyio
 
 from agui.text_frames import SharedEncoder
 from agui.uvicorn_protocol import EXTENSION, BindingWebSocket
+from sessions.domain.keys import Cursor
 
 Send = Callable[[Any], Awaitable[None]]
 
@@ -25,6 +26,10 @@ class Wire(Protocol):
     @property
     def encode(self) -> Callable[[bytes], bytes]:
         """Prepares a payload for `write`. Cheap when the same object comes again."""
+        ...
+
+    def encode_row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes | None:
+        """Prepares events in a row as one; None where each has to be written by itself."""
         ...
 
     def write_now(self, frames: list[bytes]) -> bool:
@@ -50,6 +55,9 @@ class TransportWire:
     @property
     def encode(self) -> Callable[[bytes], bytes]:
         return self.encoder
+
+    def encode_row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes | None:
+        return self.encoder.row(events)
 
     def write_now(self, frames: list[bytes]) -> bool:
         if not self.connection.can_write():
@@ -82,6 +90,9 @@ class PlainWire:
     @property
     def encode(self) -> Callable[[bytes], bytes]:
         return bytes  # of bytes: the very same object
+
+    def encode_row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes | None:
+        return None
 
     def write_now(self, frames: list[bytes]) -> bool:
         return False

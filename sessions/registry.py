@@ -400,3 +400,7 @@ class _Asking:
     def deliver(self, frame: bytes, cursor: Cursor | None) -> None:
         self.replies.append(frame)
         self.answered.set()
+
+    def deliver_row(self, events: Sequence[tuple[bytes, Cursor]]) -> None:
+        for frame, cursor in events:
+            self.deliver(frame, cursor)

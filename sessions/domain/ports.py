@@ -47,6 +47,12 @@ class Client(Protocol):
         The same ``bytes`` object goes to every follower.
         """
 
+    def deliver_row(self, events: Sequence[tuple[bytes, Cursor]]) -> None:
+        """Take live events that came in a row, as `deliver` would one by one.
+
+        The same sequence goes to every follower, so what is made of it can be shared.
+        """
+
 
 class Worker(Protocol):
     """The process that runs one thread's agent. Iterate for its lines; they end when it is gone."""

@@ -253,6 +253,7 @@ class Thread:
     def take_lines(self, batch: Sequence[bytes], now: float) -> None:
         """Lines of the present worker, in order. Bad ones are dropped and counted."""
         self.now = now
+        row: list[tuple[bytes, Cursor]] = []
         for line in batch:
             self._sequence += 1
             try:
@@ -263,9 +264,15 @@ class Thread:
                 continue
             decide = self._DECISIONS.get(peeked.type)
             if decide is None:
-                self._relay(line, self._live)
-            else:
-                decide(self, peeked, line)
+                # Most lines decide nothing: those in a row are delivered together.
+                row.append((line, self._place(line)))
+                continue
+            if row:
+                self._deliver_row(row)
+                row = []
+            decide(self, peeked, line)
+        if row:
+            self._deliver_row(row)
 
     def browser_answered(self, generation: Generation | None, result: bytes, now: float) -> None:
         """Hand the result of a browser command to the worker that asked, if it is still there."""
@@ -422,13 +429,26 @@ class Thread:
 
     def _relay(self, line: bytes, clients: Iterable[Client]) -> None:
         """To the whole thread, the very same bytes, with their place in the events."""
+        cursor = self._place(line)
+        for client in clients:
+            client.deliver(line, cursor)
+
+    def _deliver_row(self, row: list[tuple[bytes, Cursor]]) -> None:
+        if len(row) == 1:
+            ((line, cursor),) = row
+            for client in self._live:
+                client.deliver(line, cursor)
+        else:
+            for client in self._live:
+                client.deliver_row(row)
+
+    def _place(self, line: bytes) -> Cursor:
+        """Keep the line for those who come back, and tell its place in the events."""
         ring = self._ring
         assert ring is not None, "lines come from a launched worker"
         self._has_spoken = True
         ring.append(self._sequence, line)
-        cursor = ring.cursor
-        for client in clients:
-            client.deliver(line, cursor)
+        return ring.cursor
 
     def _on_ready(self, peeked: Line, line: bytes) -> None:
         if self._has_spoken or not self.settings.announces_ready:

@@ -1,7 +1,7 @@
 """The relay on the clock (a virtual one) and on real sockets."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -11,7 +11,7 @@ from agui.browser_relay import ExtensionRelay
 from agui.hello import Hello
 from agui.outbox import Outbox
 from agui.websocket_client import WebSocketClient
-from sessions.domain.keys import ConversationId, ThreadKey
+from sessions.domain.keys import ConversationId, Cursor, ThreadKey
 from sessions.domain.ports import BrowserRelay
 from tests.agui.scenes import ACK, binding, closing, hello, said
 from tests.agui.test_browser_turns import command, result
@@ -28,6 +28,9 @@ class ListWire:
     @property
     def encode(self) -> Callable[[bytes], bytes]:
         return bytes
+
+    def encode_row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes | None:
+        return None
 
     def write_now(self, frames: list[bytes]) -> bool:
         return False

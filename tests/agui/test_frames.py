@@ -1,5 +1,6 @@
 """Frames between a client and the registry on real sockets."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -48,6 +49,20 @@ async def test_what_is_delivered_at_once_arrives_in_order_one_frame_each() -> No
         for n, frame in enumerate(frames):
             client.deliver(frame, live(n) if n % 3 else None)
         assert [(await said(socket)).encode() for _ in frames] == frames
+
+
+async def test_events_in_a_row_arrive_in_order_one_frame_each() -> None:
+    async with binding() as scene, scene.client() as one, scene.client() as two:
+        clients = [await scene.known(one), await scene.known(two)]
+        row = [(json.dumps(n).encode(), live(n)) for n in range(300)]
+        for client in clients:
+            client.deliver(b'"before"', live(0))
+            client.deliver_row(row)
+            client.deliver(b'"after"', None)
+        for socket in (one, two):
+            assert await said(socket) == '"before"'
+            assert [await said(socket) for _ in row] == [str(n) for n in range(300)]
+            assert await said(socket) == '"after"'
 
 
 async def test_a_burst_larger_than_the_outbox_reaches_a_client_that_reads() -> None:

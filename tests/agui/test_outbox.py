@@ -66,3 +66,13 @@ def test_it_is_clogged_while_more_waits_than_the_limit_whatever_it_is() -> None:
     assert box.clogged
     box.take()
     assert not box.clogged
+
+
+def test_events_in_a_row_count_one_by_one() -> None:
+    outbox = Outbox(max_frames=10, max_bytes=1000)
+    assert outbox.put_live(b"abc", 7)
+    assert not outbox.put_live(b"abcd", 4)
+    assert outbox.put_live(b"abcd", 3)
+    assert not outbox.put_live(b"e")
+    assert outbox.take() == [b"abc", b"abcd"]
+    assert outbox.put_live(b"x" * 5000, 50), "nothing else waits: nobody is to blame"

@@ -1,6 +1,6 @@
 """Clients that do not read, do not answer, or read slowly: they are cut off, and nobody waits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from socket import IPPROTO_TCP, TCP_NODELAY
 
@@ -13,6 +13,7 @@ from agui.hello import Hello
 from agui.outbox import Outbox
 from agui.websocket_client import WebSocketClient
 from agui.wire import TransportWire
+from sessions.domain.keys import Cursor
 from sessions.domain.ports import Client
 from tests.agui.fakes import FakeThreads, live
 from tests.agui.scenes import binding, said
@@ -160,6 +161,9 @@ class WriteOnlyWire:
     @property
     def encode(self) -> Callable[[bytes], bytes]:
         return bytes
+
+    def encode_row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes | None:
+        return b"".join(frame for frame, _ in events)
 
     def write_now(self, frames: list[bytes]) -> bool:
         return False

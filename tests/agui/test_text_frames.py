@@ -7,6 +7,7 @@ from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from agui.text_frames import SharedEncoder, text_frame
+from tests.agui.fakes import live
 
 SIZES = [0, 1, 125, 126, 127, 65_535, 65_536, 200_000]
 
@@ -44,3 +45,12 @@ def test_an_equal_object_is_another_one() -> None:
     one, two = b"x" * 200, bytes(bytearray(b"x" * 200))
     assert encode(one) == encode(two)
     assert encode(b"y" * 200) == text_frame(b"y" * 200)
+
+
+def test_a_row_is_the_frames_of_its_events_made_once_for_everybody() -> None:
+    encoder = SharedEncoder()
+    row = [(b"a", live(1)), (b"b" * 200, live(2)), (b"c" * 70_000, live(3))]
+    made = encoder.row(row)
+    assert made == b"".join(text_frame(payload) for payload, _ in row)
+    assert encoder.row(row) is made
+    assert encoder.row(list(row)) is not made

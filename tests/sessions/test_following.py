@@ -55,6 +55,22 @@ async def test_followers_get_the_very_bytes_of_the_worker() -> None:
         assert desktop.frames[-1] == odd
 
 
+async def test_lines_in_a_row_that_decide_nothing_are_delivered_as_one_for_everybody() -> None:
+    """What is made of them is made once; a line that decides something ends the row."""
+    async with a_followed_thread() as (scene, desktop):
+        phone = FakeClient("phone")
+        await scene.follows(phone)
+        texts = [text(letter) for letter in "abcd"]
+        await scene.worker_says(run_started(), *texts[:3], run_finished(), texts[3])
+        assert desktop.frames == [run_started(), *texts[:3], run_finished(), texts[3]]
+        assert desktop.received == phone.received
+        (row,) = desktop.rows
+        assert row is phone.rows[0]
+        assert [line for line, _ in row] == texts[:3]
+        places = [cursor.sequence for _, cursor in desktop.received if cursor]
+        assert places == sorted(set(places))
+
+
 async def test_a_new_session_gets_an_id_of_its_own() -> None:
     async with a_registry() as scene:
         scene.sends(FakeClient(), line("new_session", project_dir=PROJECT))

@@ -18,12 +18,18 @@ class FakeClient:
         self.name = name
         self.inside = inside
         self.received: list[tuple[bytes, Cursor | None]] = []
+        self.rows: list[Sequence[tuple[bytes, Cursor]]] = []
 
     def __repr__(self) -> str:
         return self.name
 
     def deliver(self, frame: bytes, cursor: Cursor | None) -> None:
         self.received.append((frame, cursor))
+
+    def deliver_row(self, events: Sequence[tuple[bytes, Cursor]]) -> None:
+        self.rows.append(events)
+        for frame, cursor in events:
+            self.deliver(frame, cursor)
 
     @property
     def frames(self) -> list[bytes]:
