@@ -30,7 +30,9 @@ class ThreadKey:
     @classmethod
     def parse(cls, project_dir: str | None, conversation_id: str | None) -> "ThreadKey":
         """Check both parts. Raises BadKey."""
-        if not project_dir or not project_dir.startswith("/") or "\0" in project_dir:
+        if project_dir is None:
+            raise BadKey("project_dir is missing: give it, as an absolute path")
+        if not project_dir.startswith("/") or "\0" in project_dir:
             raise BadKey(f"project_dir must be an absolute path, not {_shown(project_dir)}")
         if not conversation_id:
             raise BadKey("a conversation id is missing: give it as 'id'")
@@ -79,7 +81,7 @@ def clean_dir(path: str) -> str:
     return "/" + cleaned.lstrip("/")
 
 
-def _shown(value: str | None) -> str:
+def _shown(value: str) -> str:
     if not value:
         return "an empty value"
     return repr(value if len(value) <= 80 else value[:77] + "...")

@@ -217,7 +217,7 @@ async def test_a_command_that_no_worker_can_take_is_answered_as_one() -> None:
     ("frame", "words"),
     [
         (line("new_session", project_dir="relative/dir"), ["absolute path", "relative/dir"]),
-        (line("new_session"), ["absolute path"]),
+        (line("new_session"), ["project_dir is missing", "absolute path"]),
         (line("new_session", project_dir=""), ["absolute path"]),
         (line("new_session", project_dir=7), ["project_dir", "int", "str"]),
         (line("new_session", project_dir="/p\0q"), ["absolute path"]),
