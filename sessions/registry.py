@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
+import structlog
 
 from sessions.domain import frames, rights
 from sessions.domain.done import AgentsDone
@@ -29,6 +30,8 @@ from sessions.domain.settings import RegistrySettings
 from sessions.domain.thread import Orders, Phase, Thread
 from sessions.domain.waiting import Held
 from sessions.workers import STOP_MARGIN, Workers
+
+log = structlog.stdlib.get_logger()
 
 _CLOSING = "the daemon is shutting down; nothing was started. Connect again when it is back"
 _FORWARDED = frozenset({"run_agent_input", "interrupt", "user_question_response", "command"})
@@ -78,6 +81,8 @@ class Registry:
                     self._is_closing = True
                     self._stop_all()
             deadlines.cancel_scope.cancel()
+        if self.ignored:
+            log.info("frames_ignored", **self.ignored)
 
     def hurry(self) -> None:
         """Shorten every grace to zero: of the stop that goes on, or of the one that will come."""

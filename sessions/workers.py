@@ -183,7 +183,13 @@ class Workers:
             starting.cancel_scope.cancel()
         reason = worker.exit_reason()
         asked = thread.phase is Phase.STOPPING
-        (log.info if asked else log.warning)("worker_exited", worker_pid=worker.pid, reason=reason)
+        (log.info if asked else log.warning)(
+            "worker_exited",
+            worker_pid=worker.pid,
+            reason=reason,
+            dropped_lines=thread.dropped_lines,
+            overgrown_states=thread.overgrown_states,
+        )
         return reason
 
     async def _start_is_over(self, token: str) -> None:

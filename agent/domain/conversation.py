@@ -46,13 +46,6 @@ class Answer:
     payload: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class MissingAnswers:
-    """The resume leaves these interrupts open; nothing of it may run."""
-
-    ids: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class ModelUsage:
     """Tokens of one model over the whole conversation."""
@@ -100,14 +93,13 @@ class Conversation:
     responses: dict[str, Responded] = field(default_factory=dict[str, Responded])
     todos: list[object] = field(default_factory=list[object])
     usage: dict[str, ModelUsage] = field(default_factory=dict[str, ModelUsage])
-    has_begun: bool = False
     _message_ids: set[str] = field(default_factory=set[str])
 
     def apply(self, entry: Entry) -> None:
         """Take one recorded entry."""
         match entry:
             case Begun():
-                self.has_begun = True
+                pass  # for who reads the file
             case Accepted():
                 lane: Lane = "follow_up" if entry.follow_up else "steering"
                 self.queue.add(
@@ -177,12 +169,6 @@ class Conversation:
             result=ended.result,
             usage=ended.usage,
         )
-
-    def covers(self, answers: Iterable[Answer]) -> MissingAnswers | None:
-        """Are all open interrupts answered? Ids that are not open do not matter."""
-        given = {answer.interrupt_id for answer in answers}
-        missing = sorted(i.id for i in self.interrupts() if i.id not in given)
-        return MissingAnswers(tuple(missing)) if missing else None
 
     def unanswered(self) -> list[CallRecord]:
         """Calls without a result, in the order the model made them."""

@@ -134,14 +134,6 @@ class Waiting:
         queue = self._replies.get(key)
         return queue[0].client if queue else None
 
-    def withdraw_reply(self, reply: Reply) -> None:
-        """The request never reached the worker."""
-        queue = self._replies.get(reply.key)
-        if queue and reply in queue:
-            queue.remove(reply)
-            if not queue:
-                del self._replies[reply.key]
-
     @property
     def oldest_reply(self) -> float | None:
         """Since when somebody has waited longest, of those that have a deadline."""

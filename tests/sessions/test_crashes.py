@@ -2,6 +2,7 @@
 
 import anyio
 from anyio import wait_all_tasks_blocked
+from structlog.testing import capture_logs
 
 from sessions.domain.keys import ConversationId, Generation, ThreadKey, ThreadOptions
 from sessions.domain.settings import RegistrySettings
@@ -341,6 +342,18 @@ async def test_a_thread_nobody_needs_is_forgotten() -> None:
         assert len(scene.registry.views()) == 1
         await scene.worker_dies()
         assert scene.registry.views() == []
+
+
+async def test_the_log_says_how_many_lines_were_dropped_and_frames_ignored() -> None:
+    with capture_logs() as logs:
+        async with a_followed_thread() as (scene, desktop):
+            scene.sends(desktop, line("no_such_frame"))
+            await scene.worker_says(b"rubbish", b"", b"[]")
+            await scene.worker_dies()
+    exited = next(log for log in logs if log["event"] == "worker_exited")
+    assert (exited["dropped_lines"], exited["overgrown_states"]) == (2, 0)
+    ignored = next(log for log in logs if log["event"] == "frames_ignored")
+    assert ignored["unknown_type"] == 1
 
 
 async def test_views_tell_who_runs_who_waits_and_who_is_idle() -> None:
