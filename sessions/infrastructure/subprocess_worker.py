@@ -360,7 +360,7 @@ def _why_not(command: str, project_dir: str, exc: Exception) -> str:
     except OSError:
         # Such as a name that is longer than any file system takes.
         return f"{where}: {cause}"
-    if not os.access(path, os.X_OK):
+    if not os.access(path, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         return f"{where}: it can't be entered ({cause})"
     if isinstance(exc, OSError) and exc.errno in (errno.E2BIG, errno.ENOMEM, errno.EAGAIN):
         return f"{where}: {cause}; is a thread option (such as system_prompt) very long?"

@@ -3,8 +3,9 @@
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -164,14 +165,29 @@ async def test_a_worker_that_needs_a_sigterm_gets_one_before_it_is_killed(tmp_pa
         assert worker.exit_reason() == "exited with code 0"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every directory")
-async def test_a_project_dir_that_can_not_be_entered_fails_the_launch(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o000)
-    launcher = SubprocessLauncher(argv=(sys.executable,), environ={})
-    with pytest.raises(LaunchFailed, match="can't be entered"):
-        async with launcher(ThreadKey(str(closed), ConversationId("c")), ThreadOptions(), TOKEN):
-            pytest.fail("nothing can have started")
+@contextmanager
+def not_as_root() -> Generator[None]:
+    """Root may enter every directory; for a while, be somebody who may not."""
+    nobody = 65534
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(nobody)
+    try:
+        yield
+    finally:
+        os.seteuid(was)
+
+
+async def test_a_project_dir_that_can_not_be_entered_fails_the_launch() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        closed = Path(folder) / "closed"
+        closed.mkdir(mode=0o000)
+        Path(folder).chmod(0o755)
+        launcher = SubprocessLauncher(argv=(sys.executable,), environ={})
+        key = ThreadKey(str(closed), ConversationId("c"))
+        with not_as_root(), pytest.raises(LaunchFailed, match="closed: it can't be entered"):
+            async with launcher(key, ThreadOptions(), TOKEN):
+                pytest.fail("nothing can have started")
 
 
 async def test_failed_launches_leave_no_open_files(tmp_path: Path) -> None:
