@@ -341,12 +341,13 @@ class Registry:
     def _stop_thread(self, client: Client, frame: bytes) -> None:
         named = frames.decode(frames.stop_frame, frame)
         key = ThreadKey.parse(named.project_dir, named.id)
-        thread = self._threads.get(key)
+        recorded = {k: t.options for k, t in self._threads.items()}
         if client.inside is not None:
-            recorded = {k: t.options for k, t in self._threads.items()}
             rights.check_thread(client.inside, key, ThreadOptions(), recorded)
-        if thread is not None:
-            thread.stop(anyio.current_time())
+        for known, thread in list(self._threads.items()):
+            is_child = named.subagents and rights.is_below(key, thread.options, recorded)
+            if known == key or is_child:
+                thread.stop(anyio.current_time())
 
     def _forget_if_over(self, thread: Thread) -> None:
         if thread.is_forgettable and self._threads.get(thread.key) is thread:

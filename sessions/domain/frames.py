@@ -72,6 +72,8 @@ class OpenFrame(msgspec.Struct, frozen=True):
 class StopFrame(msgspec.Struct, frozen=True):
     project_dir: str | None = None
     id: str | None = None
+    subagents: bool = False
+    """All that was opened below the thread ends with it, too."""
 
 
 class _Resume(msgspec.Struct, frozen=True):

@@ -115,6 +115,8 @@ class ThreadView:
     generation: str | None
     since: float
     """When the status began, on the registry's monotonic clock, in seconds."""
+    parent: str | None = None
+    """The conversation of the thread that opened this one as its subagent, as it was recorded."""
 
 
 Watcher = Callable[[ThreadKey, ThreadView | None], None]

@@ -45,22 +45,23 @@ def check_thread(
                 " conversation id that begins with subagent-<parent>-"
             )
         known = options
-    if not _is_below(inside, known, recorded):
+    if not is_below(inside, known, recorded):
         raise NotAllowed(f"{_DECIDES}: {key.conversation_id} is not below its thread")
 
 
-def _is_below(
-    inside: ThreadKey, options: ThreadOptions, recorded: Mapping[ThreadKey, ThreadOptions]
+def is_below(
+    above: ThreadKey, options: ThreadOptions, recorded: Mapping[ThreadKey, ThreadOptions]
 ) -> bool:
-    parents = {key.conversation_id: known for key, known in recorded.items()}
+    """Is the thread with these options a subagent of that one, or of one of its subagents?"""
+    parents: dict[str, ThreadOptions] = {k.conversation_id: o for k, o in recorded.items()}
     seen: set[str] = set()
     while options.subagent is not None and options.subagent.parent not in seen:
         parent = options.subagent.parent
-        if parent == inside.conversation_id:
+        if parent == above.conversation_id:
             return True
         seen.add(parent)
-        above = next((o for name, o in parents.items() if name == parent), None)
-        if above is None:
+        known = parents.get(parent)
+        if known is None:
             return False
-        options = above
+        options = known
     return False

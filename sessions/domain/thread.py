@@ -353,6 +353,7 @@ class Thread:
             worker_pid=self._worker.pid if self._worker else None,
             generation=self.generation if self._worker else None,
             since=self._status_since,
+            parent=self.options.subagent.parent if self.options.subagent else None,
         )
 
     # Frames to the worker

@@ -123,6 +123,28 @@ async def test_it_may_stop_its_descendants_only() -> None:
         assert child.stops == [25.0]
 
 
+async def test_a_person_may_stop_a_thread_with_all_that_is_below_it() -> None:
+    """Who deletes a conversation would else leave its subagents working for nobody."""
+    async with a_followed_thread() as (scene, desktop):
+        parent = scene.worker
+        for name, above in ((CHILD, "c1"), (GRANDCHILD, CHILD), ("other", "another")):
+            scene.opens(FakeClient(), name, subagent={"parent": above})
+            await wait_all_tasks_blocked()
+        workers = scene.launcher.workers
+        scene.sends(desktop, line("stop_thread", project_dir=PROJECT, id="c1"))
+        assert [len(worker.stops) for worker in workers] == [1, 0, 0, 0]
+        scene.sends(desktop, line("stop_thread", project_dir=PROJECT, id="c1", subagents=True))
+        assert [bool(worker.stops) for worker in workers] == [True, True, True, False]
+        assert workers[0] is parent
+
+
+async def test_a_view_says_whose_subagent_a_thread_is() -> None:
+    async with a_followed_thread() as (scene, _):
+        scene.opens(FakeClient("person"), CHILD, subagent={"parent": "c1"})
+        parents = {view.conversation_id: view.parent for view in scene.registry.views()}
+        assert parents == {"c1": None, CHILD: "c1"}
+
+
 async def test_a_token_belongs_to_its_worker_as_long_as_that_lives() -> None:
     async with a_followed_thread() as (scene, _):
         token = scene.launcher.tokens[-1]
