@@ -143,6 +143,7 @@ async def test_status_tells_the_threads_with_ages() -> None:
         "followers": 2,
         "worker_pid": 7,
         "generation": "g",
+        "parent": None,
     }
     assert told["version"] == "9.9.9"
     assert told["protocol_version"] == 2
