@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.domain.conversation import Conversation, fold, left_by_a_crash, lost_jobs
-from agent.domain.entries import Begun, Entry, branch
+from agent.domain.entries import Begun, Entry
 from agent.domain.ports import History, Log
 from agent.domain.questions import answered
 from agent.recorder import Recorder
@@ -20,7 +20,7 @@ async def open_conversation(
     log: Log,
 ) -> Recorder:
     """The recorder of a conversation that is ready to go on. Raises HistoryFailed."""
-    conversation: Conversation = fold(conversation_id, branch(entries))
+    conversation: Conversation = fold(conversation_id, entries)
     last_id = entries[-1].id if entries else None
     recorder = Recorder(history, conversation, last_id, new_id, now, log)
     if not entries:

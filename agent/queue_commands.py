@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from agent.commands import Command, CommandFailed
 from agent.domain.entries import Entry, QueueDeleted, QueueEdited, QueueMoved
+from agent.domain.queue import Queue
 from agent.recorder import Recorder
 
 
@@ -12,7 +13,6 @@ class QueueCommands:
 
     def __init__(self, recorder: Recorder, tell: Callable[[], None]) -> None:
         self._rec = recorder
-        self._queue = recorder.conversation.queue
         self._tell = tell
         self.known: dict[str, Command] = {
             "list_queue": self._list,
@@ -21,6 +21,10 @@ class QueueCommands:
             "delete_queued": self._delete,
             "clear_queue": self._clear,
         }
+
+    @property
+    def _queue(self) -> Queue:
+        return self._rec.conversation.queue
 
     async def _list(self, _: Mapping[str, object]) -> object:
         return {"queue": self._queue.listed()}

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import anyio
 import msgspec
 
-from agent.domain.conversation import Conversation
-from agent.domain.entries import Entry, Partial
+from agent.domain.conversation import Conversation, fold
+from agent.domain.entries import Entry, Navigated, Partial
 from agent.domain.events import (
     Growth,
     ReasoningMessageContent,
@@ -72,6 +72,24 @@ class Recorder:
                 self.conversation.apply(entry)
         return stamped
 
+    async def read(self) -> list[Entry]:
+        """All that was recorded, on every branch. Raises HistoryFailed."""
+        async with self._lock:
+            return await self._history.read()
+
+    async def go_to(self, decision: Callable[[Sequence[Entry]], Sequence[Entry]]) -> None:
+        """Record what is decided of the whole history, and be where its last entry is then.
+
+        Raises HistoryFailed, and what the decision raises: then nothing has changed.
+        """
+        async with self._lock:
+            known = await self._history.read()
+            stamped = self._stamp(tuple(decision(known)))
+            there = fold(self.conversation.conversation_id, [*known, *stamped])
+            await self._history.append(stamped, sync=True)
+            self._last_id = stamped[-1].id
+            self.conversation.become(there)
+
     def note_growth(self, event: Growth) -> None:
         """Keep what a message grew by, for the next partial entry."""
         last = self._partial[-1] if self._partial else None
@@ -117,7 +135,11 @@ class Recorder:
         stamped: list[Entry] = []
         parent, at = self._last_id, self.now()
         for entry in entries:
-            whole = msgspec.structs.replace(entry, id=self._new_id(), parent=parent, at=at)
+            # An entry that goes on from elsewhere names its parent itself.
+            goes_on = isinstance(entry, Navigated)
+            whole = msgspec.structs.replace(
+                entry, id=self._new_id(), parent=entry.parent if goes_on else parent, at=at
+            )
             parent = whole.id
             stamped.append(whole)
         return stamped

@@ -29,11 +29,10 @@ class Say:
     def __init__(self, recorder: Recorder, lines: Lines, new_id: Callable[[], str]) -> None:
         self.recorder = recorder
         self.new_id = new_id
-        self._transcript = recorder.conversation.transcript
         self._lines = lines
 
     def __call__(self, event: Event) -> None:
-        self._transcript.apply(event)
+        self.recorder.conversation.transcript.apply(event)
         if isinstance(event, Growth):
             self.recorder.note_growth(event)
         self._write(event)

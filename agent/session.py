@@ -17,8 +17,18 @@ from agent.domain.conversation import Answer, Conversation
 from agent.domain.entries import Accepted, JobEnded
 from agent.domain.events import Event, MessagesSnapshot, RunError
 from agent.domain.messages import HIDDEN, JOB, Message
-from agent.domain.ports import HistoryFailed, Job, Lines, Log, Project, Thinking, ToolResult
+from agent.domain.ports import (
+    Archive,
+    HistoryFailed,
+    Job,
+    Lines,
+    Log,
+    Project,
+    Thinking,
+    ToolResult,
+)
 from agent.domain.questions import INPUT_REQUIRED, BadAnswer, answer_text, questions_of
+from agent.history_commands import HistoryCommands
 from agent.inputs import (
     FOLLOW_UP,
     LANE,
@@ -57,6 +67,7 @@ class Session:
         new_id: Callable[[], str],
         log: Log,
         project: Project,
+        archive: Archive,
     ) -> None:
         self.conversation: Conversation = recorder.conversation
         self._rec = recorder
@@ -86,6 +97,7 @@ class Session:
                 "set_thinking": self._set_thinking,
                 "stop_job": self._stop_job,
                 **QueueCommands(recorder, self._tell_queue).known,
+                **HistoryCommands(recorder, archive, new_id, self._tell_messages).known,
             }
         )
 
@@ -181,7 +193,7 @@ class Session:
             case "interrupt":
                 self.interrupt()
             case "new_session" | "resume_conversation":
-                self._tell(MessagesSnapshot(messages=self.conversation.transcript.visible()))
+                self._tell_messages()
             case "command":
                 self._write(await self.commands.answer(frame))
             case "tool_request" if self._tasks is not None:
@@ -378,6 +390,10 @@ class Session:
         return {"admission": await self.accept(found)}
 
     # -- out -------------------------------------------------------------------------------
+
+    def _tell_messages(self) -> None:
+        """Whole: for whoever asked, or for everybody when the messages are others than before."""
+        self._tell(MessagesSnapshot(messages=self.conversation.transcript.visible()))
 
     def _tell_queue(self) -> None:
         """Followers of the open run see what waits; others with the next run's state."""

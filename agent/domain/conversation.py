@@ -6,16 +6,20 @@ records an entry first and applies it then, so that memory is never ahead of the
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from agent.domain.entries import (
     Accepted,
     Begun,
     Called,
     CallStarted,
+    Compacted,
     Entry,
     JobEnded,
     JobStarted,
+    Labelled,
+    Named,
+    Navigated,
     Partial,
     QueueDeleted,
     QueueEdited,
@@ -29,6 +33,7 @@ from agent.domain.entries import (
     Taken,
     ToolAnswered,
     ToolRequested,
+    branch,
 )
 from agent.domain.events import Interrupt, Outcome, RunFinished
 from agent.domain.messages import INTERRUPTED, JOB, Message, ToolCall, result_text
@@ -93,6 +98,9 @@ class Conversation:
     responses: dict[str, Responded] = field(default_factory=dict[str, Responded])
     todos: list[object] = field(default_factory=list[object])
     usage: dict[str, ModelUsage] = field(default_factory=dict[str, ModelUsage])
+    name: Named | None = None
+    compacted: Compacted | None = None
+    """The last summary that a model reads in place of what was said before it."""
     _message_ids: set[str] = field(default_factory=set[str])
 
     def apply(self, entry: Entry) -> None:
@@ -146,8 +154,36 @@ class Conversation:
                 self.jobs[job_id] = entry
             case JobEnded(job_id=job_id):
                 self.jobs.pop(job_id, None)
-            case ToolRequested() | ToolAnswered():
-                pass  # a panel's business: recorded, and no part of what was said
+            case Navigated():
+                # What was open, was open elsewhere.
+                self.open_run, self.suspended, self.is_direct, self.given = None, None, False, {}
+            case Named():
+                self.name = entry
+            case Compacted(message=message):
+                self.compacted = entry
+                self.transcript.put(message)
+            case ToolRequested() | ToolAnswered() | Labelled():
+                pass  # recorded, and no part of what was said
+
+    def note(self, entry: Entry) -> None:
+        """Take one recorded entry of another branch: what is true of all of them."""
+        match entry:
+            case Accepted(messages=messages):
+                self._message_ids.update(message.id for message in messages)
+            case RunOpened(run_id=run_id):
+                self.run_ids.add(run_id)
+            case Responded():
+                self._count(entry)
+            case Named() | JobStarted() | JobEnded():
+                self.apply(entry)
+            case _:
+                pass
+
+    def become(self, other: "Conversation") -> None:
+        """Be at another place of the same history. Whoever holds this object sees it there."""
+        for each in fields(self):
+            if each.name != "background":
+                setattr(self, each.name, getattr(other, each.name))
 
     def is_known(self, message_id: str) -> bool:
         """Does the conversation already have this message, or a place in the queue for it?"""
@@ -215,12 +251,35 @@ class Conversation:
             row.cost = (row.cost or 0.0) + response.cost
 
 
-def fold(conversation_id: str, entries: Iterable[Entry]) -> Conversation:
-    """The conversation that a history tells of."""
+def fold(conversation_id: str, entries: Sequence[Entry]) -> Conversation:
+    """The conversation that a history tells of: where its last entry is."""
     conversation = Conversation(conversation_id)
+    here = {entry.id for entry in branch(entries)}
     for entry in entries:
-        conversation.apply(entry)
+        if entry.id in here:
+            conversation.apply(entry)
+        else:
+            conversation.note(entry)
     return conversation
+
+
+def unfinished(
+    conversation: Conversation, new_id: Callable[[], str], started: Mapping[str, str]
+) -> list[Entry]:
+    """What to record so that a place in the middle of things is one to go on from.
+
+    `started` tells when calls began that did, on any branch.
+    """
+    entries: list[Entry] = [
+        Said(message=message) for message in conversation.transcript.mark_interrupted()
+    ]
+    answered = {m.tool_call_id for m in conversation.transcript if m.role == "tool"}
+    for call_id in (c for c in noted_in_order(conversation) if c not in answered):
+        message = left_behind(call_id, new_id(), started.get(call_id))
+        entries.append(Resulted(message=message))
+    if ids := [waiting.message.id for waiting in conversation.queue]:
+        entries.append(QueueDeleted(message_ids=ids))
+    return entries
 
 
 def left_by_a_crash(
@@ -273,6 +332,19 @@ def lost_jobs(conversation: Conversation, new_id: Callable[[], str]) -> list[Ent
 def noted_in_order(conversation: Conversation) -> list[str]:
     """The ids of all calls in the transcript, in its order."""
     return [c.id for m in conversation.transcript for c in m.tool_calls or ()]
+
+
+def left_behind(call_id: str, message_id: str, started_at: str | None) -> Message:
+    """The result of a call that the user went back to before it had one."""
+    if started_at is None:
+        error = "Not run: the user went back to before it."
+    else:
+        error = (
+            f"It was started at {started_at}; then the user went back to before its result. What it"
+            " did is done: check it before you repeat it."
+        )
+    content = result_text(success=False, error=error)
+    return Message(id=message_id, role="tool", tool_call_id=call_id, content=content, error=error)
 
 
 def lost_result(call_id: str, message_id: str, started_at: str | None) -> Message:

@@ -28,6 +28,8 @@ class Begun(_Entry, tag="conversation"):
     conversation_id: str
     project_dir: str
     format: int = FORMAT
+    forked_from: str | None = None
+    """The conversation that it began as a copy of."""
 
 
 class Accepted(_Entry, tag="input"):
@@ -163,6 +165,38 @@ class ToolAnswered(_Entry, tag="tool_request_result"):
     error: str = ""
 
 
+class Navigated(_Entry, tag="navigated"):
+    """The conversation goes on from another place: its parent, which is not the entry before it.
+
+    What the way from the root to that place does not have is no part of what is said from here on,
+    and stays in the file.
+    """
+
+
+class Compacted(_Entry, tag="compacted"):
+    """What was said up to here, in short: a model reads this in its place from now on."""
+
+    message: Message
+    """The activity that clients see, with the summary as its text."""
+    kept_from: str | None = None
+    """The first message before it that a model still reads as it is."""
+    reason: Literal["manual", "threshold"] = "manual"
+
+
+class Labelled(_Entry, tag="label"):
+    """A person's note on a message; none takes it away. True on every branch."""
+
+    message_id: str
+    label: str | None = None
+
+
+class Named(_Entry, tag="name"):
+    """What the conversation is called, on every branch. The last one counts."""
+
+    name: str
+    by: Literal["person", "model"] = "person"
+
+
 RunEnd = Literal["success", "interrupt", "cancelled", "error", "interrupted"]
 
 
@@ -197,6 +231,10 @@ Entry = (
     | JobEnded
     | ToolRequested
     | ToolAnswered
+    | Navigated
+    | Compacted
+    | Labelled
+    | Named
 )
 
 _decoder = msgspec.json.Decoder(Entry)
@@ -232,7 +270,7 @@ def branch(entries: Sequence[Entry]) -> list[Entry]:
         entry = entries[place]
         found.append(entry)
         if entry.parent is None:
-            place = -1 if place == 0 or isinstance(entry, Begun) else place - 1
+            place = -1 if place == 0 or isinstance(entry, Begun | Navigated) else place - 1
         else:
             parent = places.get(entry.parent, place - 1)
             place = parent if parent < place else place - 1

@@ -46,6 +46,10 @@ class History(Protocol):
         """Write the entries; with ``sync`` they are on the disk on return. Raises HistoryFailed."""
         ...
 
+    async def read(self) -> list[Entry]:
+        """All entries there are, in the order they were written. Raises HistoryFailed."""
+        ...
+
 
 class Lines(Protocol):
     """Where the lines of a worker go."""
@@ -207,6 +211,29 @@ class Models(Protocol):
 
     def find(self, name: str) -> LanguageModel:
         """Raises ModelFailed for a name that can't be a model's."""
+        ...
+
+
+class BadFile(AgentError):
+    """A file that was named can't be read or written so. The message says why."""
+
+
+class Archive(Protocol):
+    """The other conversations of the project, and files for and from elsewhere."""
+
+    async def create(self, conversation_id: str, entries: Sequence[Entry]) -> None:
+        """A new conversation, whole and on the disk on return. Raises HistoryFailed."""
+        ...
+
+    async def read(self, path: str) -> list[Entry]:
+        """The entries of a file that a conversation was written to. Raises BadFile."""
+        ...
+
+    async def write(self, name: str, text: bytes, path: str | None, *, overwrite: bool) -> str:
+        """Write a file, by default under this name among the project's artifacts.
+
+        Returns its path. Raises BadFile.
+        """
         ...
 
 

@@ -55,6 +55,62 @@ COMMANDS = (
         "How much the model thinks from its next turn on; null is its own way.",
     ),
     CommandSpec(
+        "get_tree",
+        "",
+        '`{"nodes":[{"id","parentId","role","text","at","label","toolCalls"}],"leafId"}`',
+        "Every message on every branch, in the order they were first written. A node is a message,"
+        " under its own id; texts are cut.",
+    ),
+    CommandSpec(
+        "navigate_tree",
+        "`id` (a message's, or null: the beginning), `label`?",
+        '`{"editorText":…,"leafId":…}`',
+        "Goes on from there, for everyone: a `MESSAGES_SNAPSHOT` follows that nobody asked for."
+        " From a user's message on means from before it, and its text comes back. What was said"
+        " since stays in the tree.",
+    ),
+    CommandSpec(
+        "fork",
+        "`id`? (a message's; without one, all), `position`? (`before`, `at`; before a user's"
+        " message, else at)",
+        '`{"conversationId":…,"selectedText":…}`',
+        "Copies the way to there into a new conversation. Also while a run goes on.",
+    ),
+    CommandSpec("set_label", "`id`, `label` (or null)", "`{}`", "Notes something on a message."),
+    CommandSpec("set_name", "`name`", '`{"name":…}`', "Names the conversation."),
+    CommandSpec(
+        "get_name", "", '`{"name":…,"title":…}`', "Its name (or null), and what lists show."
+    ),
+    CommandSpec("get_messages", "", '`{"messages":[…]}`', "What a snapshot shows."),
+    CommandSpec(
+        "get_user_messages_for_forking",
+        "",
+        '`{"messages":[{"id","text"}]}`',
+        "The user's messages on this branch.",
+    ),
+    CommandSpec("get_last_assistant_text", "", '`{"text":…}`', "The agent's last words, or null."),
+    CommandSpec(
+        "get_stats",
+        "",
+        "`messages`, `userMessages`, `assistantMessages`, `toolCalls`, `toolResults`, `tokens`"
+        " (`input`, `output`, `cachedInput`, `total`), `cost` (or null), `entries`, `bytes`,"
+        " `branches`, `compactions`",
+        "Messages and calls of this branch; tokens, cost and the rest of all of them.",
+    ),
+    CommandSpec(
+        "export",
+        "`format` (`jsonl`, `markdown`, `html`), `path`?, `overwrite`?",
+        '`{"path":…}`',
+        "Writes the conversation to a file, by default among the project's artifacts. JSONL has"
+        " every branch.",
+    ),
+    CommandSpec(
+        "import_jsonl",
+        "`path`",
+        '`{"conversationId":…}`',
+        "A new conversation from an exported file, with nothing left open.",
+    ),
+    CommandSpec(
         "stop_job", "`id`", "`{}`", "Ends a job in the background, with all that it started."
     ),
 )
@@ -64,6 +120,10 @@ COMMAND_CODES = (
     Name("bad_arguments", "", "The arguments do not fit; nothing was done."),
     Name("unknown_message", "", "No message with that id waits: it was taken or deleted."),
     Name("unknown_job", "", "No job with that id runs."),
+    Name("unknown_entry", "", "No message with that id is in the history."),
+    Name("busy", "", "A run goes on, or messages wait: stop it, or clear them, first."),
+    Name("suspended", "", "The run waits for a decision: answer that first."),
+    Name("bad_file", "", "The file is not there, is no conversation, or can't be written."),
     Name("history", "", "It could not be recorded, so it was not done."),
 )
 

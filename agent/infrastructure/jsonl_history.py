@@ -49,6 +49,19 @@ class Loaded:
     bad_lines: int
 
 
+def decode_lines(data: bytes, skipped: Callable[[int, str], None]) -> list[Entry]:
+    """The entries of whole lines; of one that is none, its number and why are told."""
+    entries: list[Entry] = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            entries.append(decode_entry(line))
+        except BadEntry as exc:
+            skipped(number, str(exc))
+    return entries
+
+
 class JsonlHistory:
     """One open history file. Load it once, then append; `close` when done."""
 
@@ -90,6 +103,21 @@ class JsonlHistory:
         # A thread that writes is never abandoned: half a line would stay behind.
         await anyio.to_thread.run_sync(partial(self._append, data, sync))
 
+    async def read(self) -> list[Entry]:
+        """All entries there are, in the order they were written. Raises HistoryFailed."""
+        return await anyio.to_thread.run_sync(self._read)
+
+    def _read(self) -> list[Entry]:
+        if self._fd < 0:
+            return []
+        try:
+            with self._path.open("rb") as file:
+                return decode_lines(file.read(self._end), lambda number, why: None)
+        except OSError as exc:
+            raise HistoryFailed(
+                f"The conversation's history {self._path} can't be read: {exc.strerror}."
+            ) from exc
+
     def _load(self) -> Loaded:
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
@@ -98,16 +126,14 @@ class JsonlHistory:
         data = self._path.read_bytes()
         whole, _, tail = data.rpartition(b"\n")
         self._end = len(whole) + 1 if b"\n" in data else 0
-        entries: list[Entry] = []
         bad = 0
-        for number, line in enumerate(whole.split(b"\n"), 1):
-            if not line.strip():
-                continue
-            try:
-                entries.append(decode_entry(line))
-            except BadEntry as exc:
-                bad += 1
-                self._log("warning", "history_line_skipped", line=number, reason=str(exc)[:200])
+
+        def skipped(number: int, why: str) -> None:
+            nonlocal bad
+            bad += 1
+            self._log("warning", "history_line_skipped", line=number, reason=why[:200])
+
+        entries = decode_lines(whole, skipped)
         if tail:
             self._repair(tail, entries)
         os.lseek(self._fd, self._end, os.SEEK_SET)

@@ -20,6 +20,7 @@ from agent.domain.entries import Entry
 from agent.domain.events import RunError
 from agent.domain.ports import HistoryFailed
 from agent.equipment import Equipment, StartFailed
+from agent.infrastructure.archive import ProjectArchive
 from agent.infrastructure.attachments import AttachmentFolder
 from agent.infrastructure.jsonl_history import JsonlHistory, file_stem
 from agent.infrastructure.lease import ConversationInUse, lease
@@ -74,6 +75,7 @@ async def _main(options: Options, log: DeferredLog) -> ExitCode:
                 folder.parent / "attachments" / file_stem(conversation_id)
             )
             project = ProjectFiles(options.project_dir, home.path, folder, log)
+            archive = ProjectArchive(options.project_dir, folder, recent_file(folder).note)
             prepare = Preparation(
                 home=home,
                 project_dir=options.project_dir,
@@ -89,10 +91,10 @@ async def _main(options: Options, log: DeferredLog) -> ExitCode:
                 return await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
 
             if options.serve:
-                return await _serve(recorder, prepared, attachments, project, log)
+                return await _serve(recorder, prepared, attachments, project, archive, log)
             from roost.headless.one_shot import run_one
 
-            return await run_one(options, recorder, prepared, attachments, project, log)
+            return await run_one(options, recorder, prepared, attachments, project, archive, log)
     except (ConversationInUse, HistoryFailed) as exc:
         if options.serve:
             # Whoever waits for this thread is told why; there will be no ready line.
@@ -122,10 +124,11 @@ async def _serve(
     prepared: Prepare,
     attachments: AttachmentFolder,
     project: ProjectFiles,
+    archive: ProjectArchive,
     log: DeferredLog,
 ) -> ExitCode:
     lines = StdoutLines(1)
-    session = Session(recorder, lines, prepared, attachments.save, new_id, log, project)
+    session = Session(recorder, lines, prepared, attachments.save, new_id, log, project, archive)
     code = ExitCode.DONE
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lines.serve)

@@ -16,6 +16,7 @@ from agent.domain.messages import Message
 from agent.domain.ports import HistoryFailed, Lines
 from agent.domain.questions import INPUT_REQUIRED, questions_of
 from agent.equipment import StartFailed
+from agent.infrastructure.archive import ProjectArchive
 from agent.infrastructure.attachments import AttachmentFolder
 from agent.infrastructure.project_files import ProjectFiles
 from agent.infrastructure.stdio import StdoutLines
@@ -81,12 +82,13 @@ async def run_one(
     prepare: Prepare,
     attachments: AttachmentFolder,
     project: ProjectFiles,
+    archive: ProjectArchive,
     log: DeferredLog,
 ) -> ExitCode:
     """Run the task, or the decision, to its end."""
     out = StdoutLines(1) if options.event_lines else None
     lines: Lines = out or TextLines()
-    session = Session(recorder, lines, prepare, attachments.save, new_id, log, project)
+    session = Session(recorder, lines, prepare, attachments.save, new_id, log, project, archive)
     code = ExitCode.FAILED
     async with anyio.create_task_group() as tasks:
         if out is not None:

@@ -13,6 +13,7 @@ from agent.domain.approval import Effect
 from agent.domain.entries import Entry, decode_entry, encode_entry
 from agent.domain.ports import (
     BadArguments,
+    BadFile,
     HistoryFailed,
     Job,
     ModelFailed,
@@ -61,6 +62,10 @@ class FakeHistory:
         self.lines += lines
         if sync:
             self.synced = len(self.lines)
+
+    async def read(self) -> list[Entry]:
+        await anyio.lowlevel.checkpoint()
+        return self.entries()
 
     def entries(self) -> list[Entry]:
         return [decode_entry(line) for line in self.lines]
@@ -166,6 +171,32 @@ class FakeProject:
     async def skills(self) -> list[Skill]:
         await anyio.lowlevel.checkpoint()
         return [Skill("review", "How to review.", "project")]
+
+
+class FakeArchive:
+    """Other conversations and files, in memory."""
+
+    def __init__(self) -> None:
+        self.conversations: dict[str, FakeHistory] = {}
+        self.files: dict[str, bytes] = {}
+
+    async def create(self, conversation_id: str, entries: Sequence[Entry]) -> None:
+        history = self.conversations[conversation_id] = FakeHistory()
+        await history.append(entries, sync=True)
+
+    async def read(self, path: str) -> list[Entry]:
+        await anyio.lowlevel.checkpoint()
+        if path not in self.files:
+            raise BadFile(f"There is no file {path}.")
+        return [decode_entry(line) for line in self.files[path].splitlines()]
+
+    async def write(self, name: str, text: bytes, path: str | None, *, overwrite: bool) -> str:
+        await anyio.lowlevel.checkpoint()
+        written = path or f"/artifacts/{name}"
+        if path in self.files and not overwrite:
+            raise BadFile(f"{path} is there already.")
+        self.files[written] = text
+        return written
 
 
 class _FakePieces:

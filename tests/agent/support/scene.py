@@ -15,6 +15,7 @@ from agent.opening import open_conversation
 from agent.session import Session
 from tests.agent.support.fakes import (
     DONE,
+    FakeArchive,
     FakeHistory,
     FakeLines,
     FakeLog,
@@ -57,6 +58,7 @@ class Scene:
     log: FakeLog
     models: FakeModels
     project: FakeProject
+    archive: FakeArchive
     saved: dict[str, bytes] = field(default_factory=dict[str, bytes])
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
 
@@ -95,6 +97,12 @@ class Scene:
         await self.ask(text, message_id, **more)
         await self.wait_end(start)
         return self.lines.lines[start:]
+
+    async def command(self, name: str, /, **args: object) -> Line:
+        """The one result of a command."""
+        start = len(self.lines.lines)
+        await self.send(type="command", id=name, name=name, args=args)
+        return await self.lines.wait_for(lambda line: line["type"] == "command_result", start)
 
     async def snapshot(self) -> list[dict[str, object]]:
         start = len(self.lines.lines)
@@ -140,6 +148,7 @@ async def one_session(
     model = FakeModel(list(responses))
     models = FakeModels(model)
     project = FakeProject()
+    archive = FakeArchive()
     saved: dict[str, bytes] = {}
     new_id = counting_ids(f"id{len(history.lines)}")
     equipment = Equipment(
@@ -168,8 +177,8 @@ async def one_session(
         lambda: "2026-01-02T03:04:05Z",
         log,
     )
-    session = Session(recorder, lines, prepare, save, new_id, log, project)
-    scene = Scene(session, history, lines, model, tool, log, models, project, saved, tools)
+    session = Session(recorder, lines, prepare, save, new_id, log, project, archive)
+    scene = Scene(session, history, lines, model, tool, log, models, project, archive, saved, tools)
     async with anyio.create_task_group() as tasks:
         if serve:
             tasks.start_soon(session.serve, _Silence())
