@@ -14,9 +14,13 @@ import msgspec
 
 from agent.domain.conversation import Answer
 from agent.domain.messages import ATTACHMENTS, HIDDEN, Attachment, Message
+from agent.domain.offer import NOTHING, AppContext, AppTool, Offer, props_of
+from agent.domain.vocabulary import STATE_KEYS
 
 LANE = "roost.lane"
 FOLLOW_UP = "follow_up"
+OWN_RUN = "roost.own_run"
+_OUR_KEYS = frozenset(key.name for key in STATE_KEYS)
 MAX_ATTACHMENT = 10 * 1024 * 1024
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _CONTINUE = "Continue where you stopped."
@@ -44,10 +48,12 @@ class _Part(msgspec.Struct):
     filename: str | None = None
 
 
-class _InputMessage(msgspec.Struct):
+class _InputMessage(msgspec.Struct, rename="camel"):
     role: str
     id: str | None = None
     content: str | list[_Part] | None = None
+    tool_call_id: str | None = None
+    error: str | None = None
 
 
 class _Resume(msgspec.Struct, rename="camel"):
@@ -60,6 +66,9 @@ class _RunInput(msgspec.Struct, rename="camel"):
     run_id: str | None = None
     messages: list[_InputMessage] = []
     resume: list[_Resume] | None = None
+    tools: list[AppTool] | None = None
+    context: list[AppContext] | None = None
+    state: object = None
     forwarded_props: object = None
 
 
@@ -74,6 +83,11 @@ class RunInput:
     """Neither messages nor answers: go on where the agent stopped."""
     is_follow_up: bool = False
     """The messages begin a run of their own, and join none."""
+    has_own_run: bool = False
+    """Its sender waits for a run of this input: it has one, also when nothing in it is new."""
+    results: tuple[Message, ...] = ()
+    """What the application's tools came to."""
+    offer: Offer | None = None
 
 
 async def read_run_input(
@@ -88,8 +102,11 @@ async def read_run_input(
     except msgspec.ValidationError as exc:
         raise BadInput(f"The run input is malformed: {exc}.") from exc
     messages: list[Message] = []
+    results: list[Message] = []
     seen: set[str] = set()
     for message in found.messages:
+        if message.role == "tool" and message.tool_call_id:
+            results.append(_result(message, new_id))
         if message.role != "user" or (message.id and (is_known(message.id) or message.id in seen)):
             continue
         if message.id:
@@ -100,8 +117,18 @@ async def read_run_input(
             messages.append(read)
     answers = tuple(_answer(entry) for entry in found.resume or ())
     is_empty = not found.messages and not answers
-    lane = (json_object(found.forwarded_props) or {}).get(LANE)
-    return RunInput(found.run_id, tuple(messages), answers, is_empty, lane == FOLLOW_UP)
+    props = json_object(found.forwarded_props) or {}
+    has_own_run = props.get(OWN_RUN) is True
+    return RunInput(
+        found.run_id,
+        tuple(messages),
+        answers,
+        is_empty,
+        is_follow_up=has_own_run or props.get(LANE) == FOLLOW_UP,
+        has_own_run=has_own_run,
+        results=tuple(results),
+        offer=_offer(found, props),
+    )
 
 
 def json_object(value: object) -> dict[str, object] | None:
@@ -112,6 +139,31 @@ def json_object(value: object) -> dict[str, object] | None:
 def continue_message(new_id: Callable[[], str]) -> Message:
     """What the model reads when a client asks it to go on; snapshots do not show it."""
     return Message(id=new_id(), role="user", content=_CONTINUE, metadata={HIDDEN: True})
+
+
+def _offer(found: _RunInput, props: dict[str, object]) -> Offer | None:
+    """What the application brings; None when it brings nothing. Our own state comes back in it."""
+    state = json_object(found.state) or {}
+    offer = Offer(
+        tools=found.tools or [],
+        context=found.context or [],
+        state={key: value for key, value in state.items() if key not in _OUR_KEYS},
+        props=props_of(props),
+    )
+    return offer if offer != NOTHING else None
+
+
+def _result(message: _InputMessage, new_id: Callable[[], str]) -> Message:
+    content = message.content or ""
+    if not isinstance(content, str):
+        content = "\n".join(part.text for part in content if part.text)
+    return Message(
+        id=message.id or new_id(),
+        role="tool",
+        content=content,
+        tool_call_id=message.tool_call_id,
+        error=message.error,
+    )
 
 
 def _answer(entry: _Resume) -> Answer:

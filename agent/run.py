@@ -15,24 +15,22 @@ from typing import Literal
 
 import anyio
 
+from agent.app_tools import app_tools
 from agent.calls import Calls
 from agent.direct import direct_call
 from agent.domain.conversation import Answer
-from agent.domain.entries import Entry, RunEnded, RunOpened, Said, Taken
+from agent.domain.entries import Entry, Resulted, RunEnded, RunOpened, Said, Taken
 from agent.domain.events import (
     PROTOCOL_VERSION,
     ActivitySnapshot,
-    Event,
     InputEcho,
     Interrupt,
-    Outcome,
-    RunError,
-    RunFinished,
     RunStarted,
     StateSnapshot,
     Usage,
 )
 from agent.domain.messages import HIDDEN, Message, ToolCall
+from agent.domain.offer import NOTHING, Offer
 from agent.domain.ports import (
     HistoryFailed,
     Log,
@@ -64,11 +62,15 @@ Prepared = Callable[[], Awaitable[Equipment]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run is for: what waits next, or the answers to open interrupts and their messages."""
+    """What a run is for: what waits next, or what a suspended or unanswered one goes on with."""
 
     run_id: str | None = None
     messages: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()
+    """To open interrupts."""
+    results: tuple[Message, ...] = ()
+    """Of calls that the application was to answer."""
+    offer: Offer = NOTHING
 
 
 @dataclass(slots=True)
@@ -79,6 +81,8 @@ class End:
     interrupts: list[Interrupt] = field(default_factory=list[Interrupt])
     error: str = ""
     code: str = ""
+    pending: list[str] = field(default_factory=list[str])
+    """Calls that the application is to answer."""
 
 
 class _StoppedAfterCall(Exception):
@@ -97,6 +101,7 @@ class Run:
         self._jobs = jobs
         self.run_id = ""
         self._taken: tuple[Message, ...] = ()
+        self._offer = work.offer
         self._scope = anyio.CancelScope()
         self._calls: Calls | None = None
         self._response: Response | None = None
@@ -141,10 +146,10 @@ class Run:
 
     def _opened(self) -> list[Entry]:
         """Decide what the run takes, of what waits now: messages may have been deleted."""
-        queue, answers = self._conversation.queue, self._work.answers
-        if answers:
+        queue, answers, results = self._conversation.queue, self._work.answers, self._work.results
+        if answers or results:
             taken = [each for each in queue if each.message.id in self._work.messages]
-            direct = self._conversation.is_direct and not taken
+            direct = bool(answers) and self._conversation.is_direct and not taken
             wanted = [self._work.run_id]
         else:
             taken = queue.next()
@@ -152,18 +157,21 @@ class Run:
                 return []
             direct = shell_command(taken[0].message) is not None
             wanted = [each.run_id for each in taken]
+            self._offer = next((each.offer for each in taken if each.offer), self._offer)
         known = self._conversation.run_ids
         new = (run_id for run_id in wanted if run_id and run_id not in known)
         self.run_id = next(new, None) or self._say.new_id()
-        self._taken = tuple(each.message for each in taken)
+        self._taken = (*results, *(each.message for each in taken))
         return [
+            *(Resulted(message=message) for message in results),
             RunOpened(
                 run_id=self.run_id,
-                messages=[message.id for message in self._taken],
+                messages=[each.message.id for each in taken],
                 answers={answer.interrupt_id: answer.approved for answer in answers} or None,
                 payloads=self._payloads() or None,
                 direct=direct,
-            )
+                app_state=self._offer.state or None,
+            ),
         ]
 
     def _payloads(self) -> dict[str, object]:
@@ -222,9 +230,13 @@ class Run:
             self._call_count += len(wanted)
             if not wanted:
                 return End("success")
-            if interrupts := await calls.handle(wanted):
+            theirs = {spec.name for spec in app_tools(self._offer, equipment.tools)}
+            ours = [call for call in wanted if call.function.name not in theirs]
+            if interrupts := await calls.handle(ours):
                 return End("interrupt", interrupts)
             self._check_stop()
+            if pending := [call.id for call in wanted if call not in ours]:
+                return End("success", pending=pending)
             await self._take_steering()
         raise ModelFailed(
             f"The run stopped after {equipment.max_turns} model turns, the most that one run may"
@@ -262,11 +274,15 @@ class Run:
         self._say.state("queue", self._conversation.queue.shown())
 
     async def _respond(self, response: Response, equipment: Equipment) -> None:
+        told = filter(None, (equipment.instructions, self._offer.words()))
         request = ModelInput(
-            instructions=equipment.instructions,
+            instructions="\n\n".join(told),
             messages=list(self._conversation.transcript),
             responses=self._conversation.responses,
-            tools=[tool.spec for tool in equipment.tools.values()],
+            tools=[
+                *(tool.spec for tool in equipment.tools.values()),
+                *app_tools(self._offer, equipment.tools),
+            ],
             thinking=equipment.thinking,
         )
         async with equipment.model.respond(request) as pieces:
@@ -325,7 +341,7 @@ class Run:
             end = End("error", [], _NOT_RECORDED, "history")
         # Nobody may take the run for open, whatever the disk says; the next load ends it there too.
         self._conversation.open_run = None
-        self._say(self._terminal(end, usage))
+        self._say(self._conversation.end_event(self._ended(end, usage)))
         self._log(
             "warning" if end.outcome == "error" else "info",
             "run_ended",
@@ -342,8 +358,10 @@ class Run:
             outcome=end.outcome,
             interrupts=end.interrupts,
             error=end.error or None,
+            code=end.code or None,
             usage=usage,
             result=self._result(end),
+            pending=end.pending,
         )
 
     def _result(self, end: End) -> dict[str, object] | None:
@@ -367,14 +385,3 @@ class Run:
             else:
                 error = "Stopped before it was done; what it did until then is done."
             await self._calls.finish(record.call.id, ToolResult(success=False, error=error))
-
-    def _terminal(self, end: End, usage: list[Usage] | None) -> Event:
-        if end.outcome == "error":
-            return RunError(message=end.error, run_id=self.run_id, code=end.code, usage=usage)
-        return RunFinished(
-            thread_id=self._conversation.conversation_id,
-            run_id=self.run_id,
-            outcome=Outcome(type=end.outcome, interrupts=end.interrupts or None),
-            result=self._result(end),
-            usage=usage,
-        )

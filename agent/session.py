@@ -17,6 +17,7 @@ from agent.domain.conversation import Answer, Conversation
 from agent.domain.entries import Accepted, JobEnded
 from agent.domain.events import Event, MessagesSnapshot, RunError
 from agent.domain.messages import HIDDEN, JOB, Message
+from agent.domain.offer import NOTHING
 from agent.domain.ports import (
     Archive,
     HistoryFailed,
@@ -93,6 +94,7 @@ class Session:
             {
                 "ping": self._ping,
                 "get_state": self._get_state,
+                "find_run": self._find_run,
                 "prompt": self._prompt,
                 "set_thinking": self._set_thinking,
                 "stop_job": self._stop_job,
@@ -219,28 +221,35 @@ class Session:
         """Queue what a run input asks for, and say how. Raises BadInput, HistoryFailed."""
         self._blocked = False
         answers = self._open_answers(found)
+        results = self._open_results(found)
         messages = found.messages
-        if found.is_empty:
-            if self.conversation.suspended is not None:
-                raise BadInput("The run waits for a decision: answer that first.")
+        is_empty = found.is_empty or (found.has_own_run and not (messages or answers or results))
+        goes_on = is_empty or (bool(results) and not answers)
+        if goes_on and self.conversation.suspended is not None:
+            raise BadInput("The run waits for a decision: answer that first.")
+        if is_empty:
             messages = (continue_message(self._new_id),)
-        is_follow_up = found.is_follow_up or found.is_empty
+        is_follow_up = found.is_follow_up or is_empty
         accepted: Accepted | None = None
         is_busy = self.is_busy
         if messages:
             accepted = Accepted(
-                messages=list(messages), run_id=found.run_id, follow_up=is_follow_up
+                messages=list(messages),
+                run_id=found.run_id,
+                follow_up=is_follow_up,
+                offer=found.offer,
             )
             await self._rec.record(accepted)
             self._tell_queue()
             await self._note_inputs(accepted)
-        if answers:
+        if answers or results:
             # The messages of a resume belong to its run; others are taken as in any run.
-            self._resume = Work(found.run_id, tuple(m.id for m in messages), answers)
+            ids = tuple(message.id for message in messages)
+            self._resume = Work(found.run_id, ids, answers, results, found.offer or NOTHING)
         elif accepted is None:
             return "ignored"
         self._wake.set()
-        return "queued" if is_busy and not answers else "started"
+        return "queued" if is_busy and not (answers or results) else "started"
 
     async def _note_inputs(self, accepted: Accepted) -> None:
         """What people typed can be called back in every conversation of the project."""
@@ -268,6 +277,17 @@ class Session:
             )
         self._check_answers(given)
         return tuple(given[open_id] for open_id in open_ids)
+
+    def _open_results(self, found: RunInput) -> tuple[Message, ...]:
+        """What answers the calls that an application is to answer: the first result of each."""
+        if self._resume is not None:
+            return ()
+        open_results = {
+            message.tool_call_id: message
+            for message in reversed(found.results)
+            if self.conversation.awaits_result(message.tool_call_id)
+        }
+        return tuple(message for message in found.results if message in open_results.values())
 
     def _check_answers(self, given: Mapping[str, Answer]) -> None:
         """An answer that does not fit its question answers nothing. Raises BadInput."""
@@ -346,16 +366,29 @@ class Session:
 
     async def _get_state(self, _args: Mapping[str, object]) -> object:
         ready = self._supply.ready
+        last = self.conversation.last_end
         return {
             "conversationId": self.conversation.conversation_id,
             "runId": (self._run.run_id if self._run else None) or None,
             "interrupts": list(self.conversation.interrupts()),
             "queue": [waiting.message for waiting in self.conversation.queue],
             "state": self.conversation.shared_state(),
+            "lastRun": last and self.conversation.end_event(last),
             "model": ready.model_name if ready else None,
             "mode": ready.mode if ready else None,
             "thinking": ready.thinking if ready else None,
         }
+
+    async def _find_run(self, args: Mapping[str, object]) -> object:
+        run_id = args.get("runId")
+        if not isinstance(run_id, str):
+            raise CommandFailed("bad_arguments", "runId must be a string.")
+        return {"known": run_id in self.conversation.run_ids or self._waits_with(run_id)}
+
+    def _waits_with(self, run_id: str) -> bool:
+        """Will one of the next runs have this id?"""
+        waiting = any(each.run_id == run_id for each in self.conversation.queue)
+        return waiting or (self._resume is not None and self._resume.run_id == run_id)
 
     async def _set_thinking(self, args: Mapping[str, object]) -> object:
         level = args.get("level")

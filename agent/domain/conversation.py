@@ -35,7 +35,7 @@ from agent.domain.entries import (
     ToolRequested,
     branch,
 )
-from agent.domain.events import Interrupt, Outcome, RunFinished
+from agent.domain.events import Interrupt, Outcome, RunError, RunFinished
 from agent.domain.messages import INTERRUPTED, JOB, Message, ToolCall, result_text
 from agent.domain.queue import Lane, Queue, Waiting
 from agent.domain.transcript import Transcript
@@ -85,6 +85,9 @@ class Conversation:
     run_ids: set[str] = field(default_factory=set[str])
     open_run: str | None = None
     suspended: RunEnded | None = None
+    last_end: RunEnded | None = None
+    app_state: dict[str, object] = field(default_factory=dict[str, object])
+    """What the application that sent the last input added to the shared state."""
     given: dict[str, object] = field(default_factory=dict[str, object])
     """What people answered to the questions that the last run goes on with."""
     jobs: dict[str, JobStarted] = field(default_factory=dict[str, JobStarted])
@@ -111,7 +114,8 @@ class Conversation:
             case Accepted():
                 lane: Lane = "follow_up" if entry.follow_up else "steering"
                 self.queue.add(
-                    Waiting(message, entry.id, entry.run_id, lane) for message in entry.messages
+                    Waiting(message, entry.id, entry.run_id, lane, entry.offer)
+                    for message in entry.messages
                 )
                 self._message_ids.update(message.id for message in entry.messages)
             case Taken(message_ids=message_ids) | QueueDeleted(message_ids=message_ids):
@@ -149,6 +153,7 @@ class Conversation:
                     self.todos = list(value)  # pyright: ignore[reportUnknownArgumentType]
             case RunEnded():
                 self.open_run = None
+                self.last_end = entry
                 self.suspended = entry if entry.outcome == "interrupt" else None
             case JobStarted(job_id=job_id):
                 self.jobs[job_id] = entry
@@ -193,26 +198,47 @@ class Conversation:
         """What the suspended run waits for; empty when nothing is suspended."""
         return self.suspended.interrupts if self.suspended else ()
 
-    def suspended_event(self) -> RunFinished | None:
+    def suspended_event(self) -> RunFinished | RunError | None:
         """The RUN_FINISHED that the open interrupts came with."""
-        ended = self.suspended
-        if ended is None:
-            return None
+        return self.end_event(self.suspended) if self.suspended else None
+
+    def end_event(self, ended: RunEnded) -> RunFinished | RunError:
+        """How a run's end is told."""
+        if ended.outcome == "error" or ended.outcome == "interrupted":
+            lost = "The run was cut off: its worker ended before it did."
+            return RunError(
+                message=ended.error or lost,
+                run_id=ended.run_id,
+                code=ended.code or ("worker_exit" if ended.outcome == "interrupted" else None),
+                usage=ended.usage,
+            )
         return RunFinished(
             thread_id=self.conversation_id,
             run_id=ended.run_id,
-            outcome=Outcome(type="interrupt", interrupts=ended.interrupts),
+            outcome=Outcome(
+                type=ended.outcome,
+                interrupts=ended.interrupts or None,
+                pending_tool_call_ids=ended.pending or None,
+            ),
             result=ended.result,
             usage=ended.usage,
         )
+
+    def awaits_result(self, call_id: str | None) -> bool:
+        """Is this a call that an application is to answer?"""
+        record = self.calls.get(call_id or "")
+        if record is None or record.answered or record.started_at is not None:
+            return False
+        return self.open_run is None and all(i.id != call_id for i in self.interrupts())
 
     def unanswered(self) -> list[CallRecord]:
         """Calls without a result, in the order the model made them."""
         return [record for record in self.calls.values() if not record.answered]
 
     def shared_state(self) -> dict[str, object]:
-        """The state object, with all its keys."""
+        """The state object: what the application keeps in it, and all keys of ours."""
         return {
+            **self.app_state,
             "todos": self.todos,
             "usage": self.usage_rows(),
             "backgroundTasks": self.background(),
@@ -229,6 +255,8 @@ class Conversation:
         self.run_ids.add(opened.run_id)
         self.suspended = None
         self.is_direct = opened.direct
+        if opened.app_state is not None:
+            self.app_state = opened.app_state
         self.given = opened.payloads or {}
         whole = self.queue.of_input(opened.input) if opened.input else []
         ids = [*opened.messages, *(waiting.message.id for waiting in whole)]

@@ -12,6 +12,7 @@ import msgspec
 
 from agent.domain.events import Growth, Interrupt, Usage
 from agent.domain.messages import Message, ToolCall
+from agent.domain.offer import Offer
 
 FORMAT = 1
 
@@ -39,6 +40,8 @@ class Accepted(_Entry, tag="input"):
     run_id: str | None = None
     follow_up: bool = False
     """They begin a run of their own, and join none."""
+    offer: Offer | None = None
+    """What the application that sent them has to offer to their run."""
 
 
 class Taken(_Entry, tag="taken"):
@@ -80,6 +83,8 @@ class RunOpened(_Entry, tag="run_started"):
     declined_because: dict[str, str] | None = None
     payloads: dict[str, object] | None = None
     """What was answered to questions, by interrupt."""
+    app_state: dict[str, object] | None = None
+    """The application's own members of the shared state; None when it sent none."""
 
 
 class Partial(_Entry, tag="partial"):
@@ -209,6 +214,9 @@ class RunEnded(_Entry, tag="run_ended"):
     error: str | None = None
     usage: list[Usage] | None = None
     result: dict[str, object] | None = None
+    code: str | None = None
+    pending: list[str] = []
+    """Calls of the application's tools that it is to answer."""
 
 
 Entry = (

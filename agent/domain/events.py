@@ -50,9 +50,11 @@ class Interrupt(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     response_schema: dict[str, object] | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     type: Literal["success", "interrupt", "cancelled"]
     interrupts: list[Interrupt] | None = None
+    pending_tool_call_ids: list[str] | None = None
+    """Calls that the client's application is to answer with its next input."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from agent.domain.messages import ATTACHMENTS, HIDDEN, Message
+from agent.domain.offer import Offer
 
 MOST_SHOWN = 100
 LONGEST_SHOWN = 500
@@ -36,6 +37,7 @@ class Waiting:
     input_id: str = ""
     run_id: str | None = None
     wanted: Lane = "steering"
+    offer: Offer | None = None
 
     @property
     def lane(self) -> Lane:

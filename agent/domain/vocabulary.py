@@ -34,8 +34,15 @@ COMMANDS = (
         "get_state",
         "",
         "`conversationId`, `runId` (or null), `interrupts`, `queue` (whole messages), `state`,"
-        " `model`, `mode`, `thinking` (null until prepared)",
+        " `model`, `mode`, `thinking` (null until prepared), `lastRun` (the event that ended"
+        " the last run, or null)",
         "What a client needs that has just come.",
+    ),
+    CommandSpec(
+        "find_run",
+        "`runId`",
+        '`{"known":bool}`',
+        "Whether a run has this id, or one that waits will: an id is used once.",
     ),
     CommandSpec(
         "prompt",
@@ -177,4 +184,9 @@ METADATA_KEYS = (
 
 INPUT_PROPERTIES = (
     Name("roost.lane", "`follow_up`", "In `forwardedProps`: the messages join no run."),
+    Name(
+        "roost.own_run",
+        "true",
+        "In `forwardedProps`: the input has a run of its own, also when nothing in it is new.",
+    ),
 )

@@ -35,8 +35,8 @@ INTRODUCTION = (
 )
 _HELP = (
     "One command a line: 'run <shell command>', 'read <file>', 'write <file>: <text>',"
-    " 'ask <question>', 'think', 'slow <n>', 'help'. To work with a real model, set agent.model,"
-    " for example ROOST_AGENT__MODEL=openai:gpt-5-mini, and its key."
+    " 'ask <question>', 'use <tool> <JSON>', 'think', 'slow <n>', 'help'. To work with a real"
+    " model, set agent.model, for example ROOST_AGENT__MODEL=openai:gpt-5-mini, and its key."
 )
 _NOT_BUILT = "'{}' is not built yet, so I can't do that. "
 _SHOWN_OUTPUT = 500
@@ -133,11 +133,21 @@ def _call(line: str) -> tuple[str, dict[str, object]] | None:
         case "write" if ":" in rest:
             path, _, text = rest.partition(":")
             return "Write", {"path": path.strip(), "content": text.strip() + "\n"}
+        case "use" if rest:
+            name, _, arguments = rest.partition(" ")
+            return name, _arguments(arguments)
         case "ask" if rest:
             options = [{"label": "Yes"}, {"label": "No"}]
             return TOOL, {"questions": [{"question": rest, "header": "Ask", "options": options}]}
         case _:
             return None
+
+
+def _arguments(text: str) -> dict[str, object]:
+    try:
+        return dict(json.loads(text or "{}"))
+    except (ValueError, TypeError):
+        return {"text": text}
 
 
 async def _say(line: str) -> AsyncIterator[Delta]:
@@ -167,10 +177,7 @@ async def _say(line: str) -> AsyncIterator[Delta]:
 def _report(results: Sequence[tuple[str, str]]) -> str:
     sentences: list[str] = []
     for name, content in results:
-        try:
-            result = json.loads(content)
-        except ValueError:
-            result = {"success": False, "error": content}
+        result = _result(content)
         output = str(result.get("output", "")).strip()
         shown = output if len(output) <= _SHOWN_OUTPUT else output[:_SHOWN_OUTPUT] + " ..."
         if name == TOOL:
@@ -180,6 +187,16 @@ def _report(results: Sequence[tuple[str, str]]) -> str:
         else:
             sentences.append(f"{name} did not work: {result.get('error')} {shown}".rstrip())
     return " ".join(sentences) + " "
+
+
+def _result(content: str) -> dict[str, object]:
+    """A result of a tool of ours; an application's own may look like anything, and count as it."""
+    as_it_is: dict[str, object] = {"success": True, "output": content}
+    try:
+        found: dict[str, object] = dict(json.loads(content))
+    except (ValueError, TypeError):
+        return as_it_is
+    return found if "success" in found else as_it_is
 
 
 async def _words(text: str) -> AsyncIterator[str]:
