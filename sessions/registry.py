@@ -127,7 +127,15 @@ class Registry:
             thread.detach(client, now)
             self._forget_if_over(thread)
 
-    def attach(self, client: Client, thread: ThreadKey, cursor: Cursor | None = None) -> Attachment:
+    def attach(
+        self,
+        client: Client,
+        thread: ThreadKey,
+        cursor: Cursor | None = None,
+        *,
+        options: ThreadOptions | None = None,
+        last_messages: int | None = None,
+    ) -> Attachment:
         """Make the client follow the thread from where it left off, or from a snapshot on.
 
         For adapters of people's clients: it asks for no rights.
@@ -137,9 +145,15 @@ class Registry:
             if self._is_closing:
                 client.deliver(frames.bare_error(_CLOSING, "shutting_down"), None)
             return Attachment(coverage=Coverage.UNAVAILABLE, current=None, reason="refused")
-        frame = frames.resume_conversation(thread.project_dir, thread.conversation_id)
-        state = self._follow(client, thread, ThreadOptions())
+        project_dir, conversation_id = thread.project_dir, thread.conversation_id
+        frame = frames.resume_conversation(project_dir, conversation_id, last_messages)
+        state = self._follow(client, thread, options or ThreadOptions())
         return state.attach(client, frame, cursor, anyio.current_time())
+
+    def view(self, thread: ThreadKey) -> ThreadView | None:
+        """One thread, or None when it is not known now."""
+        known = self._threads.get(thread)
+        return None if known is None else known.view()
 
     def views(self) -> Sequence[ThreadView]:
         """Every thread the registry knows now."""

@@ -222,8 +222,10 @@ def browser_failed(command_id: str | None, error: str) -> bytes:
     return msgspec.json.encode({**result, "events": [], "error": error})
 
 
-def resume_conversation(project_dir: str, conversation_id: str) -> bytes:
-    """The open that `attach` stands for."""
-    return msgspec.json.encode(
-        {"type": "resume_conversation", "project_dir": project_dir, "id": conversation_id}
-    )
+def resume_conversation(
+    project_dir: str, conversation_id: str, last_messages: int | None = None
+) -> bytes:
+    """The open that `attach` stands for; a worker that knows no window sends all messages."""
+    opening = {"type": "resume_conversation", "project_dir": project_dir, "id": conversation_id}
+    window = {} if last_messages is None else {"last_messages": last_messages}
+    return msgspec.json.encode({**opening, **window})

@@ -117,6 +117,8 @@ class ThreadView:
     """When the status began, on the registry's monotonic clock, in seconds."""
     parent: str | None = None
     """The conversation of the thread that opened this one as its subagent, as it was recorded."""
+    cursor: Cursor | None = None
+    """Where its events are now; None while it has no worker."""
 
 
 Watcher = Callable[[ThreadKey, ThreadView | None], None]
@@ -132,12 +134,25 @@ class Threads(Protocol):
     def detach(self, client: Client) -> None:
         """Forget the client, at once. Unknown clients are fine. A run goes on without it."""
 
-    def attach(self, client: Client, thread: ThreadKey, cursor: Cursor | None = None) -> Attachment:
+    def attach(
+        self,
+        client: Client,
+        thread: ThreadKey,
+        cursor: Cursor | None = None,
+        *,
+        options: ThreadOptions | None = None,
+        last_messages: int | None = None,
+    ) -> Attachment:
         """Make the client follow the thread, as `resume_conversation` does, from where it left off.
 
         When the events after the cursor are all still here they follow and no snapshot is sent;
-        else the thread is opened as usual. The answer says which.
+        else the thread is opened as usual. The answer says which. Whoever can do with a part of a
+        long history asks for so many of its last messages; a worker may send more.
         """
+        ...
+
+    def view(self, thread: ThreadKey) -> ThreadView | None:
+        """One thread, or None when the registry does not know it now."""
         ...
 
     def views(self) -> Sequence[ThreadView]:

@@ -354,6 +354,7 @@ class Thread:
             generation=self.generation if self._worker else None,
             since=self._status_since,
             parent=self.options.subagent.parent if self.options.subagent else None,
+            cursor=self._ring.cursor if self._worker and self._ring else None,
         )
 
     # Frames to the worker

@@ -35,8 +35,19 @@ class FakeThreads:
         self.detached.append(client)
         self._tell()
 
-    def attach(self, client: Client, thread: ThreadKey, cursor: Cursor | None = None) -> Attachment:
+    def attach(
+        self,
+        client: Client,
+        thread: ThreadKey,
+        cursor: Cursor | None = None,
+        *,
+        options: ThreadOptions | None = None,
+        last_messages: int | None = None,
+    ) -> Attachment:
         return Attachment(coverage=Coverage.COMPLETE, current=None)
+
+    def view(self, thread: ThreadKey) -> ThreadView | None:
+        return None
 
     def views(self) -> Sequence[ThreadView]:
         return self.known
