@@ -51,5 +51,6 @@ class StatusRoute:
 
 def _shown(view: ThreadView, now: float) -> dict[str, object]:
     shown = asdict(view)
+    del shown["cursor"]  # a place among events, which says nothing to a person
     shown["for_seconds"] = round(max(0.0, now - shown.pop("since")), 3)
     return shown

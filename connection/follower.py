@@ -183,7 +183,8 @@ class Follower:
 
     def send(self, frame: object) -> None:
         """Hand over a frame that nothing answers. Raises CommandRefused when it is refused now."""
-        self._said_in_turn = said = []
+        said: list[_Frame] = []
+        self._said_in_turn = said
         try:
             self._threads.handle(self, msgspec.json.encode(frame))
         finally:

@@ -49,13 +49,8 @@ class InProcessConnection(SessionOperations):
         self._is_closed = False
 
     async def attach(self, key: ThreadKey, options: ThreadOptions | None = None) -> None:
-        """Follow a session; the one followed before is left once this one is here."""
-        follower = Follower(self._threads, key, self._take)
-        joined = await follower.open(options=options, last_messages=self._last_messages)
-        before, self._session = self._session, Session(self._threads, follower)
-        if before is not None:
-            before.follower.close()
-        self._fresh = await self._session.snapshot(joined, joined.messages or ())
+        """Follow a session. Live events are told from here on."""
+        follower = await self._follow(key, options)
         follower.release()
 
     async def aclose(self) -> None:
@@ -119,9 +114,20 @@ class InProcessConnection(SessionOperations):
 
     async def _move_to(self, key: ThreadKey) -> None:
         self._leave_session()
-        await self.attach(key)
-        assert self._fresh is not None, "attach leaves a snapshot"
+        follower = await self._follow(key, None)
+        assert self._fresh is not None, "following leaves a snapshot"
         self._listeners.tell(SessionReplaced(self._fresh))
+        follower.release()
+
+    async def _follow(self, key: ThreadKey, options: ThreadOptions | None) -> Follower:
+        """Follow a session; the one followed before is left once this one is here."""
+        follower = Follower(self._threads, key, self._take)
+        joined = await follower.open(options=options, last_messages=self._last_messages)
+        before, self._session = self._session, Session(self._threads, follower)
+        if before is not None:
+            before.follower.close()
+        self._fresh = await self._session.snapshot(joined, joined.messages or ())
+        return follower
 
     # What it is told
 

@@ -37,7 +37,6 @@ from connection.shapes import (
     Compacted,
     Forked,
     ForkPoint,
-    Json,
     Lane,
     MessagesPage,
     ModelCatalog,
@@ -63,23 +62,27 @@ T = TypeVar("T")
 THINKING = ("off", "minimal", "low", "medium", "high")
 
 
-class _Text(Shape):
+class _Done(Shape, frozen=True):
+    """There is nothing to tell."""
+
+
+class _Text(Shape, frozen=True):
     text: str | None = None
 
 
-class _Queue(Shape):
+class _Queue(Shape, frozen=True):
     queue: tuple[QueuedMessage, ...] = ()
 
 
-class _Points(Shape):
+class _Points(Shape, frozen=True):
     messages: tuple[ForkPoint, ...] = ()
 
 
-class _Commands(Shape):
+class _Commands(Shape, frozen=True):
     commands: tuple[SlashCommand, ...] = ()
 
 
-class _Chosen(Shape):
+class _Chosen(Shape, frozen=True):
     model: str = ""
     mode: str = ""
     level: str | None = None
@@ -91,7 +94,7 @@ class _Chosen(Shape):
     status: AdmissionStatus = "unknown"
 
 
-class _Rows(Shape):
+class _Rows(Shape, frozen=True):
     sessions: tuple[SessionSummary, ...] = ()
 
 
@@ -273,7 +276,7 @@ class SessionOperations(Unbuilt):
         return (await self._ask("abort", _Chosen)).aborted
 
     async def answer(self, answers: Sequence[Answer]) -> None:
-        await self._ask("answer", Json, answers=[msgspec.to_builtins(a) for a in answers])
+        await self._ask("answer", _Done, answers=[msgspec.to_builtins(a) for a in answers])
 
     async def wait_for_idle(self) -> SessionState:
         changed = Changed()
@@ -348,7 +351,7 @@ class SessionOperations(Unbuilt):
         return await self.set_thinking_level(THINKING[(place + 1) % len(THINKING)])
 
     async def set_auto_compaction_enabled(self, enabled: bool) -> None:
-        await self._ask("set_auto_compaction", Json, enabled=enabled)
+        await self._ask("set_auto_compaction", _Done, enabled=enabled)
 
     # What the model remembers
 
@@ -394,25 +397,25 @@ class SessionOperations(Unbuilt):
         return (await self._ask("set_name", _Chosen, name=name.strip())).name
 
     async def set_session_entry_label(self, message_id: str, label: str | None) -> None:
-        await self._ask("set_label", Json, id=message_id, label=label or NULL)
+        await self._ask("set_label", _Done, id=message_id, label=label or NULL)
 
     async def rename_saved_session(self, selector: str, name: str) -> None:
         _check(name)
         found = await self._ask("resolve", SessionSummary, selector=selector)
         where = {"projectDir": found.project_dir, "sessionId": found.session_id}
-        await self._ask("rename_saved_session", Json, **where, name=name.strip())
+        await self._ask("rename_saved_session", _Done, **where, name=name.strip())
 
     async def delete_saved_session(self, selector: str) -> None:
         found = await self._ask("resolve", SessionSummary, selector=selector)
         where = {"projectDir": found.project_dir, "sessionId": found.session_id}
-        await self._ask("delete_saved_session", Json, **where)
+        await self._ask("delete_saved_session", _Done, **where)
 
     async def kill_session(self, selector: str | None = None) -> None:
         key = self._key
         if selector is not None:
             found = await self._ask("resolve", SessionSummary, selector=selector)
             key = ThreadKey.parse(found.project_dir, found.session_id)
-        await self._ask("kill", Json, projectDir=key.project_dir, sessionId=key.conversation_id)
+        await self._ask("kill", _Done, projectDir=key.project_dir, sessionId=key.conversation_id)
 
     def supports_acp_mcp_servers(self) -> bool:
         return False

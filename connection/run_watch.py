@@ -1,6 +1,8 @@
 """Which run took a message, and how that run ended. Pure: events in, an outcome out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -29,7 +31,11 @@ class _Event(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Event).decode
-_OUTCOMES = ("success", "interrupt", "cancelled")
+_OUTCOMES: Mapping[str, Literal["success", "interrupt", "cancelled"]] = {
+    "success": "success",
+    "interrupt": "interrupt",
+    "cancelled": "cancelled",
+}
 
 
 @dataclass(slots=True)
@@ -54,10 +60,7 @@ class RunWatch:
                 self.is_taken = self.is_taken or told.messageId == self.message_id
             case "RUN_FINISHED" if self.is_taken:
                 kind = told.outcome.type if told.outcome else "success"
-                for known in _OUTCOMES:
-                    if kind == known:
-                        return RunOutcome(outcome=known, run_id=told.runId)
-                return RunOutcome(outcome="unknown", run_id=told.runId)
+                return RunOutcome(outcome=_OUTCOMES.get(kind, "unknown"), run_id=told.runId)
             case "RUN_ERROR" if told.runId is not None and self.is_taken:
                 return RunOutcome(outcome="error", run_id=told.runId, error=told.message)
             case _:

@@ -18,7 +18,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """A value that crosses the boundary."""
 
 
-class Interrupt(Shape):
+class Interrupt(Shape, frozen=True):
     """Something that a suspended run waits for: an approval, or an answer."""
 
     id: str
@@ -28,7 +28,7 @@ class Interrupt(Shape):
     response_schema: Json | None = None
 
 
-class QueuedMessage(Shape):
+class QueuedMessage(Shape, frozen=True):
     """A message that waits."""
 
     id: str
@@ -36,14 +36,14 @@ class QueuedMessage(Shape):
     lane: Lane = "steering"
 
 
-class ContextUsage(Shape):
+class ContextUsage(Shape, frozen=True):
     """How full the model's window is."""
 
     tokens: int = 0
     limit: int | None = None
 
 
-class WorkerState(Shape):
+class WorkerState(Shape, frozen=True):
     """What a worker says of its conversation."""
 
     run_id: str | None = None
@@ -61,7 +61,7 @@ class WorkerState(Shape):
     context: ContextUsage | None = None
 
 
-class SessionState(Shape):
+class SessionState(Shape, frozen=True):
     """What a user interface needs to know of a session besides its messages."""
 
     active_session_id: str
@@ -92,7 +92,7 @@ class SessionState(Shape):
         return self.worker.interrupts if self.worker else ()
 
 
-class Window(Shape):
+class Window(Shape, frozen=True):
     """Which part of a long history a snapshot holds."""
 
     first: int
@@ -100,7 +100,7 @@ class Window(Shape):
     total: int
 
 
-class MessagesPage(Shape):
+class MessagesPage(Shape, frozen=True):
     """Messages before those that one has, oldest first."""
 
     messages: tuple[msgspec.Raw, ...]
@@ -108,14 +108,14 @@ class MessagesPage(Shape):
     total: int
 
 
-class Replay(Shape):
+class Replay(Shape, frozen=True):
     """What became of the events that a client missed."""
 
     status: Literal["complete", "partial", "unavailable"]
     reason: str | None = None
 
 
-class Snapshot(Shape):
+class Snapshot(Shape, frozen=True):
     """The coherent state of a session at a cursor. The truth, whatever was shown before.
 
     Show `messages`, then feed `events`: they lead from the messages to the open run (its
@@ -144,7 +144,7 @@ class Snapshot(Shape):
         )
 
 
-class SessionSummary(Shape):
+class SessionSummary(Shape, frozen=True):
     """One row of the list of sessions."""
 
     active_session_id: str
@@ -165,7 +165,7 @@ class SessionSummary(Shape):
     worker_pid: int | None = None
 
 
-class Admission(Shape):
+class Admission(Shape, frozen=True):
     """What became of a prompt: it is in the conversation, and runs now or when its turn comes."""
 
     admission: Literal["started", "queued", "ignored"]
@@ -173,7 +173,7 @@ class Admission(Shape):
     lane: Lane | None = None
 
 
-class RunOutcome(Shape):
+class RunOutcome(Shape, frozen=True):
     """How the run that a prompt was part of ended."""
 
     outcome: Literal["success", "interrupt", "cancelled", "error", "unknown"]
@@ -182,14 +182,14 @@ class RunOutcome(Shape):
     error: str | None = None
 
 
-class Removed(Shape):
+class Removed(Shape, frozen=True):
     """What was taken out of the queue."""
 
     removed: tuple[QueuedMessage, ...] = ()
     aborted: bool = False
 
 
-class TreeNode(Shape):
+class TreeNode(Shape, frozen=True):
     """One message or compaction in the tree of a conversation."""
 
     id: str
@@ -202,42 +202,42 @@ class TreeNode(Shape):
     tool_calls: int = 0
 
 
-class SessionTree(Shape):
+class SessionTree(Shape, frozen=True):
     """All branches of a conversation, flat, in the order they were written."""
 
     nodes: tuple[TreeNode, ...]
     leaf_id: str | None = None
 
 
-class Navigated(Shape):
+class Navigated(Shape, frozen=True):
     """Where the conversation is now, and the text to edit, if a user's message was chosen."""
 
     editor_text: str = ""
     leaf_id: str | None = None
 
 
-class Forked(Shape):
+class Forked(Shape, frozen=True):
     """The new conversation, which this client has been moved to."""
 
     conversation_id: str
     selected_text: str = ""
 
 
-class ForkPoint(Shape):
+class ForkPoint(Shape, frozen=True):
     """A user's message that a fork can begin before."""
 
     id: str
     text: str
 
 
-class TokenCounts(Shape):
+class TokenCounts(Shape, frozen=True):
     input: int = 0
     output: int = 0
     cached_input: int = 0
     total: int = 0
 
 
-class SessionStats(Shape):
+class SessionStats(Shape, frozen=True):
     """Counts over the whole conversation."""
 
     messages: int = 0
@@ -254,7 +254,7 @@ class SessionStats(Shape):
     context: ContextUsage | None = None
 
 
-class ToolDefinition(Shape):
+class ToolDefinition(Shape, frozen=True):
     """What a model is told of a tool. Never the tool itself."""
 
     name: str
@@ -263,20 +263,20 @@ class ToolDefinition(Shape):
     effect: str | None = None
 
 
-class SlashCommand(Shape):
+class SlashCommand(Shape, frozen=True):
     name: str
     description: str = ""
     source: str = ""
 
 
-class ModelCatalog(Shape):
+class ModelCatalog(Shape, frozen=True):
     """The models that are configured, the chosen one among them."""
 
     models: tuple[str, ...]
     current: str | None = None
 
 
-class Compacted(Shape):
+class Compacted(Shape, frozen=True):
     """What a compaction came to."""
 
     summary: str = ""
@@ -286,7 +286,7 @@ class Compacted(Shape):
     tokens_after: int | None = None
 
 
-class QueueMutation(Shape):
+class QueueMutation(Shape, frozen=True):
     """What to do with a message that waits."""
 
     kind: Literal["delete", "move", "replace"]
@@ -295,7 +295,7 @@ class QueueMutation(Shape):
     lane: Lane | None = None
 
 
-class Answer(Shape):
+class Answer(Shape, frozen=True):
     """A person's decision about one open interrupt."""
 
     interrupt_id: str

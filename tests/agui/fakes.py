@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from sessions.domain.keys import Cursor, Generation, ThreadKey
+from sessions.domain.keys import Cursor, Generation, ThreadKey, ThreadOptions
 from sessions.domain.ports import Client, Threads, ThreadView
 from sessions.domain.ring import Attachment, Coverage
 

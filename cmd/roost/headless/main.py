@@ -8,33 +8,21 @@ entered here.
 import os
 import signal
 import traceback
-import uuid
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 
 import anyio
-import anyio.to_thread
 
-from agent.domain.entries import Entry
 from agent.domain.events import RunError
 from agent.domain.ports import HistoryFailed
-from agent.equipment import Equipment, StartFailed
-from agent.infrastructure.archive import ProjectArchive
-from agent.infrastructure.attachments import AttachmentFolder
-from agent.infrastructure.jsonl_history import JsonlHistory, file_stem
-from agent.infrastructure.lease import ConversationInUse, lease
-from agent.infrastructure.project_files import ProjectFiles, recent_file
+from agent.equipment import StartFailed
+from agent.infrastructure.lease import ConversationInUse
 from agent.infrastructure.stdio import StdinLines, StdoutLines
-from agent.opening import open_conversation
-from agent.recorder import Recorder
 from agent.say import encode_line
 from agent.session import CALL_GRACE, Session
-from agent.supply import Prepare
 from roost.exit_codes import ExitCode
 from roost.headless.deferred_log import DeferredLog
-from roost.headless.options import Options, new_id, now
-from roost.headless.preparation import Preparation
+from roost.headless.opened import Opened, opened
+from roost.headless.options import Options
 from roost.headless.stderr import tell
 from roost.home import RoostHome
 from roost.version import VERSION
@@ -62,39 +50,15 @@ def run(options: Options) -> ExitCode:
 
 async def _main(options: Options, log: DeferredLog) -> ExitCode:
     home = RoostHome.from_environment(os.environ)
-    conversation_id = options.session_id or str(uuid.uuid4())
-    folder = home.conversations(str(options.project_dir))
+    # The worker of a daemon that was killed lets its call end before it leaves.
+    patience = CALL_GRACE + _LAST_LINES if options.serve else 0.0
     try:
-        # The worker of a daemon that was killed lets its call end before it leaves.
-        patience = CALL_GRACE + _LAST_LINES if options.serve else 0.0
-        with _conversation_file(folder, conversation_id, log, patience) as (history, entries):
-            recorder = await open_conversation(
-                conversation_id, options.project_dir, history, entries, new_id, now, log
-            )
-            attachments = AttachmentFolder(
-                folder.parent / "attachments" / file_stem(conversation_id)
-            )
-            project = ProjectFiles(options.project_dir, home.path, folder, log)
-            archive = ProjectArchive(options.project_dir, folder, recent_file(folder).note)
-            prepare = Preparation(
-                home=home,
-                project_dir=options.project_dir,
-                environ=dict(os.environ),
-                model=options.model,
-                mode=options.mode,
-                new_id=new_id,
-                log=log,
-                quiet=not options.serve,
-            )
-
-            async def prepared() -> Equipment:
-                return await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
-
+        async with opened(options, home, dict(os.environ), log, patience) as parts:
             if options.serve:
-                return await _serve(recorder, prepared, attachments, project, archive, log)
+                return await _serve(parts, log)
             from roost.headless.one_shot import run_one
 
-            return await run_one(options, recorder, prepared, attachments, project, archive, log)
+            return await run_one(options, parts, log)
     except (ConversationInUse, HistoryFailed) as exc:
         if options.serve:
             # Whoever waits for this thread is told why; there will be no ready line.
@@ -103,32 +67,9 @@ async def _main(options: Options, log: DeferredLog) -> ExitCode:
         return ExitCode.FAILED
 
 
-@contextmanager
-def _conversation_file(
-    folder: Path, conversation_id: str, log: DeferredLog, patience: float
-) -> Generator[tuple[JsonlHistory, list[Entry]]]:
-    stem = file_stem(conversation_id)
-    with lease(folder / f"{stem}.lease", patience):
-        recent = recent_file(folder)
-        history = JsonlHistory(
-            folder / f"{stem}.jsonl", log, before_first=lambda: recent.note(stem)
-        )
-        try:
-            yield history, history.load().entries
-        finally:
-            history.close()
-
-
-async def _serve(
-    recorder: Recorder,
-    prepared: Prepare,
-    attachments: AttachmentFolder,
-    project: ProjectFiles,
-    archive: ProjectArchive,
-    log: DeferredLog,
-) -> ExitCode:
+async def _serve(parts: Opened, log: DeferredLog) -> ExitCode:
     lines = StdoutLines(1)
-    session = Session(recorder, lines, prepared, attachments.save, new_id, log, project, archive)
+    session = parts.session(lines, log)
     code = ExitCode.DONE
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lines.serve)

@@ -16,16 +16,12 @@ from agent.domain.messages import Message
 from agent.domain.ports import HistoryFailed, Lines
 from agent.domain.questions import INPUT_REQUIRED, questions_of
 from agent.equipment import StartFailed
-from agent.infrastructure.archive import ProjectArchive
-from agent.infrastructure.attachments import AttachmentFolder
-from agent.infrastructure.project_files import ProjectFiles
 from agent.infrastructure.stdio import StdoutLines
 from agent.inputs import BadInput, RunInput
-from agent.recorder import Recorder
 from agent.session import Session
-from agent.supply import Prepare
 from roost.exit_codes import ExitCode
 from roost.headless.deferred_log import DeferredLog
+from roost.headless.opened import Opened
 from roost.headless.options import Options, new_id
 from roost.headless.stderr import tell, write
 
@@ -76,19 +72,11 @@ class TextLines:
             pass
 
 
-async def run_one(
-    options: Options,
-    recorder: Recorder,
-    prepare: Prepare,
-    attachments: AttachmentFolder,
-    project: ProjectFiles,
-    archive: ProjectArchive,
-    log: DeferredLog,
-) -> ExitCode:
+async def run_one(options: Options, parts: Opened, log: DeferredLog) -> ExitCode:
     """Run the task, or the decision, to its end."""
     out = StdoutLines(1) if options.event_lines else None
     lines: Lines = out or TextLines()
-    session = Session(recorder, lines, prepare, attachments.save, new_id, log, project, archive)
+    session = parts.session(lines, log)
     code = ExitCode.FAILED
     async with anyio.create_task_group() as tasks:
         if out is not None:

@@ -37,6 +37,8 @@ class Preparation:
     new_id: Callable[[], str]
     log: DeferredLog
     quiet: bool = False
+    is_guest: bool = False
+    """Logging was set up by the program that this one lives in."""
 
     def __call__(self) -> Equipment:
         from roost.settings import SettingsError, load_headless
@@ -106,8 +108,9 @@ class Preparation:
 
         from roost.logs import configure
 
-        # Who runs one task wants its answer; what went well is for the operator of a daemon.
-        configure("warning" if self.quiet and level == "info" else level, stderr_json)
+        if not self.is_guest:
+            # Who runs one task wants its answer; what went well is for the operator of a daemon.
+            configure("warning" if self.quiet and level == "info" else level, stderr_json)
         log = structlog.get_logger()
 
         def write(level: str, event: str, /, **fields: object) -> None:

@@ -1,0 +1,1 @@
+"""Sessions inside a program that is not roost: no daemon, no worker processes."""

@@ -1,0 +1,257 @@
+"""What every AgentConnection promises: the adapter in this process, and the daemon's.
+
+The agent is the real one, with its scripted model; whoever uses a connection is hurt by each of
+these in the same way, wherever the session is.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from connection.events import ConnectionEvent, SessionEvent, SessionReplaced
+from connection.failures import (
+    AdmissionFailed,
+    CapabilityUnavailable,
+    CommandRefused,
+    Disconnected,
+    UnknownSession,
+)
+from connection.port import AgentConnection
+from connection.shapes import Answer
+from roost import connect
+
+PATIENCE = 30.0
+
+Connect = Callable[..., AbstractAsyncContextManager[AgentConnection]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The model's library and the daemon run on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(params=["in_process"])
+def door(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Connect:
+    monkeypatch.setenv("ROOST_HOME", str(tmp_path / "home"))
+    project = tmp_path / "project"
+    project.mkdir()
+
+    @asynccontextmanager
+    async def opened(session: str | None = None, **more: Any) -> AsyncGenerator[AgentConnection]:
+        with anyio.fail_after(PATIENCE):
+            async with connect(
+                project, session, in_process=request.param == "in_process", **more
+            ) as connection:
+                yield connection
+
+    return opened
+
+
+class Recorder:
+    """Everything that a connection told, and a way to wait for more."""
+
+    def __init__(self, connection: AgentConnection) -> None:
+        self.events: list[ConnectionEvent] = []
+        self._news = anyio.Event()
+        connection.subscribe(self)
+
+    def __call__(self, event: ConnectionEvent) -> None:
+        self.events.append(event)
+        news, self._news = self._news, anyio.Event()
+        news.set()
+
+    @property
+    def agui(self) -> list[dict[str, Any]]:
+        return [json.loads(e.event) for e in self.events if isinstance(e, SessionEvent)]
+
+    async def until(self, kind: str) -> dict[str, Any]:
+        """The last AG-UI event of a type, once there is one."""
+        while True:
+            for event in reversed(self.agui):
+                if event["type"] == kind:
+                    return dict(event)
+            await self._news.wait()
+
+
+def texts(messages: tuple[bytes, ...] | Any) -> list[str]:
+    return [str(json.loads(bytes(m)).get("content")) for m in messages]
+
+
+async def test_a_prompt_is_admitted_at_once_and_its_answer_comes_as_events(door: Connect) -> None:
+    async with door() as connection:
+        told = Recorder(connection)
+        admission = await connection.prompt("hello")
+        assert admission.admission == "started"
+        finished = await told.until("RUN_FINISHED")
+        assert finished["outcome"]["type"] == "success"
+        assert texts(await connection.get_messages())[0] == "hello"
+
+
+async def test_prompt_and_wait_tells_how_the_run_ended(door: Connect) -> None:
+    async with door() as connection:
+        assert (await connection.prompt_and_wait("hello")).outcome == "success"
+        waiting = await connection.prompt_and_wait("run echo hi > proof.txt")
+        assert waiting.outcome == "interrupt"
+        state = await connection.get_state()
+        assert state.status == "waiting"
+        assert len(state.interrupts) == len(state.waits_for) == 1
+
+
+async def test_a_decision_is_taken_once_and_a_late_one_is_refused(door: Connect) -> None:
+    async with door() as connection:
+        told = Recorder(connection)
+        await connection.prompt_and_wait("run echo hi")
+        (waits,) = (await connection.get_state()).interrupts
+        with pytest.raises(CommandRefused) as refused:
+            await connection.answer([Answer(interrupt_id="another", approved=True)])
+        assert refused.value.code == "not_open"
+        await connection.answer([Answer(interrupt_id=waits.id, approved=True)])
+        result = await told.until("TOOL_CALL_RESULT")
+        assert "hi" in result["content"]
+        await connection.wait_for_idle()
+        with pytest.raises(CommandRefused):
+            await connection.answer([Answer(interrupt_id=waits.id, approved=False)])
+
+
+async def test_abort_ends_the_run_and_says_whether_there_was_one(door: Connect) -> None:
+    async with door() as connection:
+        told = Recorder(connection)
+        assert await connection.abort() is False
+        await connection.prompt("slow 600")
+        await told.until("TEXT_MESSAGE_CONTENT")
+        assert await connection.abort() is True
+        assert (await told.until("RUN_FINISHED"))["outcome"]["type"] == "cancelled"
+
+
+async def test_messages_wait_while_a_run_goes_on_and_can_be_taken_back(door: Connect) -> None:
+    async with door() as connection:
+        told = Recorder(connection)
+        await connection.prompt("slow 600")
+        await told.until("TEXT_MESSAGE_CONTENT")
+        assert (await connection.follow_up("later")).admission == "queued"
+        assert [m.text for m in await connection.get_queue()] == ["later"]
+        await connection.clear_queue()
+        assert list(await connection.get_queue()) == []
+        await connection.abort()
+
+
+async def test_a_joiner_gets_a_snapshot_and_exactly_the_events_after_it(door: Connect) -> None:
+    """Whoever comes while a run goes on ends up showing the same text as who was there."""
+    async with door() as connection:
+        told = Recorder(connection)
+        await connection.prompt("slow 8")
+        await told.until("TEXT_MESSAGE_CONTENT")
+        snapshot = await connection.get_initial_snapshot()
+        assert snapshot.cursor is not None
+        assert snapshot.state.run_id is not None
+        assert json.loads(snapshot.events[0])["type"] == "RUN_STARTED"
+        partial = texts(snapshot.messages)[-1]
+        await told.until("RUN_FINISHED")
+        later = [
+            json.loads(e.event)
+            for e in told.events
+            if isinstance(e, SessionEvent) and not snapshot.covers(e.cursor)
+        ]
+        rest = "".join(e["delta"] for e in later if e["type"] == "TEXT_MESSAGE_CONTENT")
+        assert partial + rest == texts(await connection.get_messages())[-1]
+
+
+async def test_moving_to_another_session_is_told_once_and_leaves_the_first_as_it_is(
+    door: Connect,
+) -> None:
+    async with door() as connection:
+        told = Recorder(connection)
+        await connection.prompt_and_wait("first")
+        before = (await connection.get_state()).session_id
+        invalidated: list[str] = []
+        connection.on_before_session_invalidate(lambda: invalidated.append("left"))
+        after = await connection.new_session()
+        assert after != before
+        (replaced,) = [e for e in told.events if isinstance(e, SessionReplaced)]
+        assert replaced.snapshot.state.session_id == after
+        assert replaced.snapshot.messages == ()
+        assert invalidated == ["left"]
+        assert await connection.switch_session(before) == before
+        assert texts((await connection.get_initial_snapshot()).messages)[0] == "first"
+
+
+async def test_an_unknown_selector_is_an_error_and_moves_nobody(door: Connect) -> None:
+    async with door() as connection:
+        here = (await connection.get_state()).session_id
+        with pytest.raises(UnknownSession, match="no session goes by 'nobody'"):
+            await connection.switch_session("nobody")
+        assert (await connection.get_state()).session_id == here
+
+
+async def test_sessions_are_listed_open_ones_first_and_saved_ones_on_request(
+    door: Connect,
+) -> None:
+    async with door() as connection:
+        await connection.prompt_and_wait("remember me")
+        old = (await connection.get_state()).session_id
+        new = await connection.new_session()
+        open_ids = [row.session_id for row in await connection.list_sessions()]
+        assert new in open_ids
+        rows = {r.session_id: r for r in await connection.list_sessions(include_saved=True)}
+        assert rows[old].title == "remember me"
+        saved = await connection.list_saved_sessions()
+        assert [row.session_id for row in saved] == [old]
+
+
+async def test_what_is_not_built_says_so_and_does_nothing(door: Connect) -> None:
+    async with door() as connection:
+        with pytest.raises(CapabilityUnavailable) as lacking:
+            await connection.refine()
+        assert lacking.value.capability == "refinement"
+        assert not connection.supports_negotiated_capability("refinement")
+
+
+async def test_a_prompt_that_was_taken_back_before_it_was_sent_is_never_sent(
+    door: Connect,
+) -> None:
+    async with door() as connection:
+        cancel = anyio.Event()
+        cancel.set()
+        with pytest.raises(AdmissionFailed) as failed:
+            await connection.prompt("never", cancel=cancel)
+        assert failed.value.status == "cancelled"
+        assert await connection.get_messages() == ()
+
+
+async def test_a_listener_that_fails_harms_nobody_else(door: Connect) -> None:
+    async with door() as connection:
+
+        def fails(event: ConnectionEvent) -> None:
+            raise RuntimeError("this listener is broken")
+
+        connection.subscribe(fails)
+        told = Recorder(connection)
+        await connection.prompt_and_wait("hello")
+        await told.until("RUN_FINISHED")
+
+
+async def test_a_closed_connection_sends_nothing_and_says_so(door: Connect) -> None:
+    async with door() as connection:
+        await connection.aclose()
+        await connection.aclose()
+        with pytest.raises(Disconnected):
+            await connection.prompt("hello")
+
+
+async def test_another_session_can_be_watched_beside_ones_own(door: Connect) -> None:
+    async with door() as connection:
+        await connection.prompt_and_wait("first")
+        first = (await connection.get_state()).session_id
+        await connection.new_session()
+        seen: list[ConnectionEvent] = []
+        async with connection.watch_session(first, seen.append) as snapshot:
+            assert texts(snapshot.messages)[0] == "first"
+            assert (await connection.get_state()).session_id != first
