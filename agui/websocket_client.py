@@ -64,6 +64,12 @@ class WebSocketClient:
                 self.deliver(frame, cursor)
             return
         count = len(events)
+        if self._idle and not self.outbox and self.wire.keeps_up():
+            # No task has to wake for it, but to watch over a client that this was too much for.
+            self.wire.write_now([frames])
+            if not self.wire.keeps_up():
+                self._wake()
+            return
         if not self.outbox.put_live(frames, count) and not self._made_room(frames, count):
             self.hang_up("it did not keep up with its events")
         elif self._idle:
@@ -115,4 +121,7 @@ class WebSocketClient:
 
     def _made_room(self, encoded: bytes, events: int = 1) -> bool:
         """A burst in one turn of the loop is no lag: write early, if the client keeps up."""
-        return self.wire.write_now(self.outbox.take()) and self.outbox.put_live(encoded, events)
+        if not self.wire.keeps_up():
+            return False
+        self.wire.write_now(self.outbox.take())
+        return self.outbox.put_live(encoded, events)

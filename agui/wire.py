@@ -32,9 +32,12 @@ class Wire(Protocol):
         """Prepares events in a row as one; None where each has to be written by itself."""
         ...
 
-    def write_now(self, frames: list[bytes]) -> bool:
-        """Write without waiting, if the client keeps up; False, and nothing done, if not."""
+    def keeps_up(self) -> bool:
+        """The client took most of what was written, and more can be written without waiting."""
         ...
+
+    def write_now(self, frames: list[bytes]) -> None:
+        """Write without waiting. To be called while the client keeps up."""
 
     async def write(self, frames: list[bytes]) -> None:
         """Write all of them and wait until the client took most of it. Raises Stalled."""
@@ -59,11 +62,11 @@ class TransportWire:
     def encode_row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes | None:
         return self.encoder.row(events)
 
-    def write_now(self, frames: list[bytes]) -> bool:
-        if not self.connection.can_write():
-            return False
+    def keeps_up(self) -> bool:
+        return self.connection.can_write()
+
+    def write_now(self, frames: list[bytes]) -> None:
         self.connection.send_blob(b"".join(frames))
-        return True
 
     async def write(self, frames: list[bytes]) -> None:
         if self.connection.is_over():
@@ -94,8 +97,11 @@ class PlainWire:
     def encode_row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes | None:
         return None
 
-    def write_now(self, frames: list[bytes]) -> bool:
+    def keeps_up(self) -> bool:
         return False
+
+    def write_now(self, frames: list[bytes]) -> None:
+        raise NotImplementedError("a write through any server waits")
 
     async def write(self, frames: list[bytes]) -> None:
         for frame in frames:

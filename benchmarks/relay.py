@@ -19,6 +19,7 @@ from roost.demo.daemon import a_daemon
 from roost.home import RoostHome
 
 ROUNDS = 5
+Measured = tuple[dict[str, Any], float]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -27,22 +28,26 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def run_clients(port: int, token: str, clients: int, message: str) -> dict[str, Any]:
-    done = subprocess.run(
+def run_clients(pid: int, port: int, token: str, clients: int, message: str) -> Measured:
+    """What the clients saw, and the processor time that process took since all of them joined."""
+    with subprocess.Popen(
         [
             *(sys.executable, "-m", "benchmarks.relay_parts.clients"),
             *(str(port), token, str(clients), message),
         ],
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
-        timeout=120,
-    )
-    return dict(json.loads(done.stdout))
+    ) as running:
+        assert running.stdout
+        running.stdout.readline()
+        before = processor_seconds(pid)
+        said, _ = running.communicate("go\n", timeout=120)
+        return dict(json.loads(said)), processor_seconds(pid) - before
 
 
-def bare(clients: int, message: str) -> tuple[dict[str, Any], float]:
-    """What the bare relay does, and the processor time it took."""
+def bare(clients: int, message: str) -> Measured:
+    """The same for a bare relay."""
     relay = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.relay_parts.bare", str(clients), message],
         stdout=subprocess.PIPE,
@@ -50,15 +55,13 @@ def bare(clients: int, message: str) -> tuple[dict[str, Any], float]:
     )
     assert relay.stdout
     port = int(relay.stdout.readline())
-    before = processor_seconds(relay.pid)
-    said = run_clients(port, "-", clients, message)
-    after = processor_seconds(relay.pid)
+    measured = run_clients(relay.pid, port, "-", clients, message)
     relay.wait(30)
-    return said, after - before
+    return measured
 
 
-async def roost(home: RoostHome, clients: int, message: str) -> tuple[dict[str, Any], float]:
-    """What the daemon does, and the processor time it took."""
+async def roost(home: RoostHome, clients: int, message: str) -> Measured:
+    """The same for the daemon."""
     worker = json.dumps([sys.executable, "-m", "benchmarks.relay_parts.worker"])
     settings = {
         "ROOST_WORKER__COMMAND": worker,
@@ -68,12 +71,9 @@ async def roost(home: RoostHome, clients: int, message: str) -> tuple[dict[str, 
         "ROOST_BINDING__OUTBOX_BYTES": "4000MiB",
     }
     async with a_daemon(home, **settings) as daemon:
-        pid = daemon.process.pid
-        before = processor_seconds(pid)
-        said = await anyio.to_thread.run_sync(
-            run_clients, daemon.port, daemon.token, clients, message
+        return await anyio.to_thread.run_sync(
+            run_clients, daemon.process.pid, daemon.port, daemon.token, clients, message
         )
-        return said, processor_seconds(pid) - before
 
 
 async def measure(root: Path) -> None:

@@ -12,13 +12,15 @@ import sys
 
 async def main() -> None:
     count, words = int(sys.argv[1]), sys.argv[2].split()
-    everyone = asyncio.Event()
+    everyone, go = asyncio.Event(), asyncio.Event()
     writers: list[asyncio.StreamWriter] = []
 
-    async def joined(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def joined(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
         if len(writers) == count:
             everyone.set()
+        if len(writers) == 1 and await reader.read(2) == b"go":
+            go.set()
 
     server = await asyncio.start_server(joined, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
@@ -28,6 +30,7 @@ async def main() -> None:
         stdout=subprocess.PIPE,
     )
     await everyone.wait()
+    await go.wait()
     assert worker.stdin
     assert worker.stdout
     fd, done = worker.stdout.fileno(), asyncio.Event()

@@ -1,7 +1,8 @@
 """Many clients in one process that read as fast as they can, and count.
 
-Arguments: port, token (or `-` for the bare relay), clients, message. Prints one JSON object with
-the frames that came, the seconds from the first to the last, and the latencies in microseconds.
+Arguments: port, token (or `-` for the bare relay), clients, message. Prints `joined` when all are
+there and waits for a line on stdin; then prints one JSON object with the frames that came, the
+seconds from the first to the last, and the latencies in microseconds.
 """
 
 import base64
@@ -52,7 +53,11 @@ def main() -> None:
     port, token, count, message = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
     name, lines = message.split()[0], int(message.split()[1])
     sockets = [connect(port, token) for _ in range(count)]
-    if token != "-":
+    print("joined", flush=True)
+    sys.stdin.readline()
+    if token == "-":
+        sockets[0].sendall(b"go")
+    else:
         messages = [{"id": "m", "role": "user", "content": message}]
         frame = {"type": "run_agent_input", "input": {"messages": messages}}
         sockets[0].sendall(masked(json.dumps(frame).encode()))

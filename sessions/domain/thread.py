@@ -436,13 +436,8 @@ class Thread:
             client.deliver(line, cursor)
 
     def _deliver_row(self, row: list[tuple[bytes, Cursor]]) -> None:
-        if len(row) == 1:
-            ((line, cursor),) = row
-            for client in self._live:
-                client.deliver(line, cursor)
-        else:
-            for client in self._live:
-                client.deliver_row(row)
+        for client in self._live:
+            client.deliver_row(row)
 
     def _place(self, line: bytes) -> Cursor:
         """Keep the line for those who come back, and tell its place in the events."""

@@ -24,6 +24,7 @@ from anyio.abc import Process
 from sessions.domain.keys import ThreadKey, ThreadOptions
 from sessions.domain.ports import LaunchFailed, WorkerLost
 from sessions.domain.splitter import LineSplitter, LineTooLong
+from sessions.infrastructure.chunk_reader import chunk_reader
 from sessions.infrastructure.environment import worker_environment
 from sessions.infrastructure.open_files import restore_open_files
 from sessions.infrastructure.stderr_log import StderrLog
@@ -31,8 +32,6 @@ from sessions.infrastructure.stderr_log import StderrLog
 log = structlog.stdlib.get_logger()
 
 MIB = 1024 * 1024
-# A pipe of Linux holds 64 KiB, so that a read never gets more; measured: larger pipes are slower.
-_READ_BYTES = 64 * 1024
 # What may wait for a worker that does not read: a full line of 16 MiB, and as much again.
 _INBOX_BYTES = 32 * MIB
 _INBOX_LINES = 4096
@@ -116,6 +115,7 @@ class SubprocessWorker:
         self.pid = process.pid
         self._process = process
         self._pipes = pipes
+        self._stdout = chunk_reader(pipes.stdout)
         self._write_timeout = launcher.write_timeout
         self._splitter = LineSplitter(launcher.max_line_bytes)
         self._inbox: deque[bytes] = deque()
@@ -161,17 +161,13 @@ class SubprocessWorker:
     async def __anext__(self) -> Sequence[bytes]:
         """The lines of one read; they end when the process is gone and its pipe is drained."""
         while not self._exited.is_set():
-            # Always a wait, also when there is something: a worker that floods must not keep the
-            # loop to itself, and one turn for each read is what clients' writes are gathered by.
-            with suppress(anyio.ClosedResourceError):
-                await anyio.wait_readable(self._pipes.stdout)
-            chunk = self._read()
+            chunk = await self._stdout.wait()
             if chunk == b"":
                 # It closed its stdout. It may still live, but has nothing more to say.
                 await self._exited.wait()
             elif chunk is not None and (batch := self._split(chunk)):
                 return batch
-        while self._drainable > 0 and (chunk := self._read()):
+        while self._drainable > 0 and (chunk := self._stdout.read_now()):
             self._drainable -= len(chunk)
             if batch := self._split(chunk):
                 return batch
@@ -222,11 +218,12 @@ class SubprocessWorker:
         self._stderr.read_from(self._pipes.stderr)
         self._exited.set()
         # Whoever holds the other end may hold it for ever: the reader must not wait for its end.
-        anyio.notify_closing(self._pipes.stdout)
+        self._stdout.interrupt()
 
     def leave(self) -> None:
-        """The block is left: nothing goes in any more."""
+        """The block is left: nothing goes in any more, and nothing is read."""
         self._exited.set()
+        self._stdout.close()
 
     async def carry_out_stop(self) -> None:
         """Once a stop was asked for: the grace, SIGTERM, two seconds, SIGKILL."""
@@ -249,13 +246,6 @@ class SubprocessWorker:
     def _time_left(self) -> float:
         assert self._stop_deadline is not None
         return self._stop_deadline - anyio.current_time()
-
-    def _read(self) -> bytes | None:
-        """What the pipe holds now; empty at its end, None when there is nothing yet."""
-        try:
-            return os.read(self._pipes.stdout, _READ_BYTES)
-        except BlockingIOError:
-            return None
 
     def _split(self, chunk: bytes) -> list[bytes]:
         try:

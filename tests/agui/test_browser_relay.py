@@ -32,8 +32,10 @@ class ListWire:
     def encode_row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes | None:
         return None
 
-    def write_now(self, frames: list[bytes]) -> bool:
+    def keeps_up(self) -> bool:
         return False
+
+    def write_now(self, frames: list[bytes]) -> None: ...
 
     async def write(self, frames: list[bytes]) -> None: ...
 

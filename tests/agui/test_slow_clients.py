@@ -70,6 +70,31 @@ async def test_the_log_says_why_it_was_cut_off() -> None:
     assert ended["reason"] == "it did not keep up with its events"
 
 
+async def test_what_a_client_that_keeps_up_gets_is_written_in_the_same_turn() -> None:
+    """Waking a task for every client and line costs more than the write itself."""
+    async with binding() as scene, scene.client() as socket:
+        client = await scene.known(socket)
+        assert isinstance(client, WebSocketClient)
+        await anyio.wait_all_tasks_blocked()
+        client.deliver_row([(b'{"n":1}', live(1)), (b'{"n":2}', live(2))])
+        assert not client.outbox
+        assert await said(socket) == '{"n":1}'
+        client.deliver(b'{"n":3}', live(3))
+        client.deliver_row([(b'{"n":4}', live(4))])
+        assert client.outbox
+        assert [await said(socket) for _ in range(3)] == ['{"n":2}', '{"n":3}', '{"n":4}']
+
+
+async def test_the_write_deadline_holds_also_for_what_was_written_at_once() -> None:
+    """No later event comes to notice that the client took nothing of this one."""
+    async with binding(write_timeout=0.2) as scene, scene.client() as stuck:
+        client = await scene.known(stuck)
+        stop_reading(stuck)
+        await anyio.wait_all_tasks_blocked()
+        client.deliver_row([(HALF_MIB, live(sequence)) for sequence in range(16)])
+        await scene.threads.wait_for(lambda: scene.threads.detached == [client])
+
+
 async def test_a_client_that_takes_nothing_for_the_write_deadline_is_cut_off() -> None:
     """Its answers are exempt from the limits, so that only time tells."""
     async with binding(write_timeout=0.2) as scene, scene.client() as stuck:
@@ -165,8 +190,10 @@ class WriteOnlyWire:
     def encode_row(self, events: Sequence[tuple[bytes, Cursor]]) -> bytes | None:
         return b"".join(frame for frame, _ in events)
 
-    def write_now(self, frames: list[bytes]) -> bool:
+    def keeps_up(self) -> bool:
         return False
+
+    def write_now(self, frames: list[bytes]) -> None: ...
 
     async def write(self, frames: list[bytes]) -> None:
         self.written.append(frames)

@@ -20,10 +20,16 @@ async def test_cut_clients_show_what_the_worker_says_after_every_run(tmp_path: P
     home, project = RoostHome(tmp_path / "home"), tmp_path / "project"
     home.path.mkdir()
     project.mkdir()
+    cuts = compared = conversations = 0
     with anyio.fail_after(90):
         async with a_daemon(home, **SETTINGS) as daemon:
-            storm = Storm(daemon, str(project), "storm", 200, random.Random(7))
-            await storm.run(clients=10, runs=60)
-    assert storm.wrong == []
-    assert storm.cuts >= 100
-    assert storm.runs_compared >= 60
+            # On a busy machine clients come back so late that one conversation is not enough.
+            while cuts < 100:
+                conversations += 1
+                name = f"storm-{conversations}"
+                storm = Storm(daemon, str(project), name, 200, random.Random(conversations))
+                await storm.run(clients=10, runs=60)
+                assert storm.wrong == []
+                cuts += storm.cuts
+                compared += storm.runs_compared
+    assert compared >= 60

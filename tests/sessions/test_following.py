@@ -64,9 +64,8 @@ async def test_lines_in_a_row_that_decide_nothing_are_delivered_as_one_for_every
         await scene.worker_says(run_started(), *texts[:3], run_finished(), texts[3])
         assert desktop.frames == [run_started(), *texts[:3], run_finished(), texts[3]]
         assert desktop.received == phone.received
-        (row,) = desktop.rows
-        assert row is phone.rows[0]
-        assert [line for line, _ in row] == texts[:3]
+        assert [[line for line, _ in row] for row in desktop.rows] == [texts[:3], texts[3:]]
+        assert all(ours is theirs for ours, theirs in zip(desktop.rows, phone.rows, strict=True))
         places = [cursor.sequence for _, cursor in desktop.received if cursor]
         assert places == sorted(set(places))
 
