@@ -1,6 +1,6 @@
 """`command` frames: a name and arguments in, exactly one result out, whatever is wrong."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from agent.domain.ports import HistoryFailed
 from agent.inputs import BadInput, json_object
@@ -17,11 +17,12 @@ class CommandFailed(Exception):
 
 
 class Commands:
-    """The commands that a worker knows, by name."""
+    """The commands that a worker knows, by name. Slow ones must not keep others waiting."""
 
-    def __init__(self, known: Mapping[str, Command]) -> None:
+    def __init__(self, known: Mapping[str, Command], slow: Collection[str] = ()) -> None:
         self._known = known
         self.names = frozenset(known)
+        self.slow = frozenset(slow)
 
     async def answer(self, frame: Mapping[str, object]) -> dict[str, object]:
         """The one `command_result` line of a frame."""

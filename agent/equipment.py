@@ -29,5 +29,8 @@ class Equipment:
     models: Models
     has_judge: bool = False
     thinking: Thinking | None = None
+    context_window: int | None = None
+    """Tokens that the model reads at most, where the user knows better than the library."""
+    auto_compaction: bool = True
     max_turns: int = DEFAULT_MAX_TURNS
     tool_approval_timeout: float = DEFAULT_TOOL_APPROVAL_TIMEOUT

@@ -1,11 +1,28 @@
 """The commands on messages that wait: each is decided in its turn, on what waits then."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
 
 from agent.commands import Command, CommandFailed
 from agent.domain.entries import Entry, QueueDeleted, QueueEdited, QueueMoved
-from agent.domain.queue import Queue
+from agent.domain.queue import Lane, Queue, Waiting
 from agent.recorder import Recorder
+
+
+class _Mutation(msgspec.Struct):
+    kind: Literal["delete", "move", "replace"]
+    by: int = 0
+    text: str | None = None
+    lane: Lane | None = None
+
+
+class _Mutate(msgspec.Struct):
+    lane: Lane
+    index: int
+    expectedText: str
+    mutation: _Mutation
 
 
 class QueueCommands:
@@ -20,6 +37,7 @@ class QueueCommands:
             "edit_queued": self._edit,
             "delete_queued": self._delete,
             "clear_queue": self._clear,
+            "mutate_queued_message": self._mutate,
         }
 
     @property
@@ -50,11 +68,41 @@ class QueueCommands:
         return await self._change(lambda: [QueueDeleted(message_ids=[self._waiting(message_id)])])
 
     async def _clear(self, _: Mapping[str, object]) -> object:
+        return {**(await self.clear()), "queue": self._queue.listed()}
+
+    async def clear(self) -> dict[str, object]:
+        """Take all back, and tell what that was. Raises HistoryFailed."""
+        removed: list[dict[str, object]] = []
+
         def decision() -> list[Entry]:
+            removed.extend(self._queue.listed())
             ids = [waiting.message.id for waiting in self._queue]
             return [QueueDeleted(message_ids=ids)] if ids else []
 
-        return await self._change(decision)
+        await self._change(decision)
+        return {"removed": removed}
+
+    async def _mutate(self, args: Mapping[str, object]) -> object:
+        """Change the message that the caller sees at a place, if it still is the one there."""
+        try:
+            wanted = msgspec.convert(args, _Mutate)
+        except msgspec.ValidationError as exc:
+            raise CommandFailed("bad_arguments", f"The arguments do not fit: {exc}.") from exc
+        outcome = "rejected"
+
+        def decision() -> list[Entry]:
+            nonlocal outcome
+            lane = self._queue.in_lane(wanted.lane)
+            if not 0 <= wanted.index < len(lane):
+                return []
+            if lane[wanted.index][1].message.text != wanted.expectedText:
+                return []
+            entry = _mutation(wanted, lane)
+            outcome = "invalid" if entry is None else "applied"
+            return [] if entry is None else [entry]
+
+        await self._change(decision)
+        return {"outcome": outcome}
 
     async def _change(self, decision: Callable[[], list[Entry]]) -> object:
         if await self._rec.decide(decision):
@@ -68,3 +116,22 @@ class QueueCommands:
                 "No message with this id waits: a run has taken it, or it was deleted.",
             )
         return message_id
+
+
+def _mutation(wanted: _Mutate, lane: Sequence[tuple[int, Waiting]]) -> Entry | None:
+    """The entry that does it; None for what can't be done to this message."""
+    mutation = wanted.mutation
+    message = lane[wanted.index][1].message
+    match mutation.kind:
+        case "delete":
+            return QueueDeleted(message_ids=[message.id])
+        case "move":
+            target = wanted.index + mutation.by
+            if mutation.by not in (-1, 1) or not 0 <= target < len(lane):
+                return None
+            return QueueMoved(message_id=message.id, place=lane[target][0])
+        case "replace":
+            text = message.text if mutation.text is None else mutation.text
+            if not text.strip():
+                return None
+            return QueueEdited(message_id=message.id, text=text, lane=mutation.lane)

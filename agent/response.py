@@ -40,6 +40,11 @@ class Response:
         self._has_own_ids = False
         self._retries = False
 
+    @property
+    def has_begun(self) -> bool:
+        """Did anything come of it?"""
+        return bool(self._framing.message_ids)
+
     async def stream(self, pieces: AsyncIterator[Piece]) -> None:
         """Say every piece as it comes. Raises what the model raises; `close` anyway."""
         async for piece in pieces:

@@ -17,12 +17,16 @@ import anyio
 
 from agent.app_tools import app_tools
 from agent.calls import Calls
+from agent.compaction import Compaction, Reason, window_of
 from agent.direct import direct_call
+from agent.domain.compaction import ACTIVITY as COMPACTION
+from agent.domain.compaction import KEPT, cut, is_due, read_by_model
 from agent.domain.conversation import Answer
 from agent.domain.entries import Entry, Resulted, RunEnded, RunOpened, Said, Taken
 from agent.domain.events import (
     PROTOCOL_VERSION,
     ActivitySnapshot,
+    Custom,
     InputEcho,
     Interrupt,
     RunStarted,
@@ -41,7 +45,7 @@ from agent.domain.ports import (
 )
 from agent.domain.questions import TOOL as QUESTION_TOOL
 from agent.domain.queue import Waiting, shell_command
-from agent.domain.transcript import activity_message
+from agent.domain.transcript import activity_message, told_activity
 from agent.equipment import Equipment, StartFailed
 from agent.jobs import Jobs
 from agent.response import Response
@@ -103,6 +107,7 @@ class Run:
         self._taken: tuple[Message, ...] = ()
         self._offer = work.offer
         self._scope = anyio.CancelScope()
+        self._compaction = Compaction(say.recorder, say.new_id)
         self._calls: Calls | None = None
         self._response: Response | None = None
         self._usage: dict[tuple[str, str], Usage] = {}
@@ -274,10 +279,27 @@ class Run:
         self._say.state("queue", self._conversation.queue.shown())
 
     async def _respond(self, response: Response, equipment: Equipment) -> None:
+        if equipment.auto_compaction:
+            window = await window_of(equipment)
+            if is_due(self._compaction.tokens(), window):
+                await self._make_room(equipment, "threshold")
+        try:
+            await self._request(response, equipment)
+        except ModelFailed as exc:
+            # The provider knows its window best. Nothing came yet, so the request can be repeated.
+            if exc.code != "model_context" or response.has_begun:
+                raise
+            if not (equipment.auto_compaction and await self._make_room(equipment, "overflow")):
+                raise
+            await self._request(response, equipment)
+        if response.done is not None:
+            self._count(response.done)
+
+    async def _request(self, response: Response, equipment: Equipment) -> None:
         told = filter(None, (equipment.instructions, self._offer.words()))
         request = ModelInput(
             instructions="\n\n".join(told),
-            messages=list(self._conversation.transcript),
+            messages=read_by_model(self._conversation),
             responses=self._conversation.responses,
             tools=[
                 *(tool.spec for tool in equipment.tools.values()),
@@ -287,8 +309,27 @@ class Run:
         )
         async with equipment.model.respond(request) as pieces:
             await response.stream(pieces)
-        if response.done is not None:
-            self._count(response.done)
+
+    async def _make_room(self, equipment: Equipment, reason: Reason) -> bool:
+        """Let the model summarize what was said, if there is enough of it. Did it?"""
+        window = await window_of(equipment)
+        place = cut(self._conversation, window, int((window or 0) * KEPT))
+        if place is None:
+            return False
+        self._say(Custom(name=COMPACTION, value={"phase": "started", "reason": reason}))
+        try:
+            compacted, done = await self._compaction.compact(place, equipment, reason)
+        except ModelFailed as exc:
+            self._log("warning", "compaction_failed", reason=str(exc), code=exc.code)
+            value: dict[str, object] = {"phase": "failed", "reason": reason, "error": str(exc)}
+            self._say(Custom(name=COMPACTION, value=value))
+            return False
+        self._say(told_activity(compacted.message))
+        self._say(Custom(name=COMPACTION, value={"phase": "ended", "reason": reason}))
+        if done is not None:
+            self._count(done)
+            self._say.state("usage", self._conversation.usage_rows())
+        return True
 
     async def _give_notice(self, equipment: Equipment) -> None:
         """A mode that never asks says so, once a conversation, before it does anything."""

@@ -5,7 +5,8 @@ turn (snapshots, command results) are written by the reader, between whole lines
 neither where lines come from nor what a model is.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import get_args
 
 import anyio
@@ -13,6 +14,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from agent.commands import CommandFailed, Commands
+from agent.compaction_commands import CompactionCommands
 from agent.domain.conversation import Answer, Conversation
 from agent.domain.entries import Accepted, JobEnded
 from agent.domain.events import Event, MessagesSnapshot, RunError
@@ -29,10 +31,9 @@ from agent.domain.ports import (
     ToolResult,
 )
 from agent.domain.questions import INPUT_REQUIRED, BadAnswer, answer_text, questions_of
+from agent.equipment_commands import EquipmentCommands
 from agent.history_commands import HistoryCommands
 from agent.inputs import (
-    FOLLOW_UP,
-    LANE,
     BadInput,
     RunInput,
     SaveAttachment,
@@ -42,6 +43,7 @@ from agent.inputs import (
 )
 from agent.jobs import Jobs
 from agent.panel import Panel
+from agent.prompt_commands import PromptCommands
 from agent.queue_commands import QueueCommands
 from agent.recorder import Recorder
 from agent.run import End, Run, Work
@@ -90,17 +92,26 @@ class Session:
         self.conversation.background = self._jobs.state
         self._tasks: TaskGroup | None = None
         self.last_end: End | None = None
+        self._turn = anyio.Lock()
+        queue = QueueCommands(recorder, self._tell_queue)
+        equipment = EquipmentCommands(self._supply).known
+        self._compaction = CompactionCommands(
+            recorder, self._supply, new_id, self._between_runs, self._tell_messages
+        )
         self.commands = Commands(
             {
                 "ping": self._ping,
                 "get_state": self._get_state,
                 "find_run": self._find_run,
-                "prompt": self._prompt,
                 "set_thinking": self._set_thinking,
                 "stop_job": self._stop_job,
-                **QueueCommands(recorder, self._tell_queue).known,
+                **equipment,
+                **self._compaction.known,
+                **queue.known,
+                **PromptCommands(self, queue.clear).known,
                 **HistoryCommands(recorder, archive, new_id, self._tell_messages).known,
-            }
+            },
+            slow=("compact", *equipment),
         )
 
     # -- the life of a session -------------------------------------------------------------
@@ -157,10 +168,12 @@ class Session:
         """It was told to end: nothing more begins."""
         return self._ending
 
-    def interrupt(self) -> None:
-        """End the open run as cancelled. Without one, nothing."""
-        if self._run is not None:
-            self._run.cancel()
+    def interrupt(self) -> bool:
+        """End the open run as cancelled, or the compaction that goes on. Was there one?"""
+        if self._run is None:
+            return self._compaction.abort()
+        self._run.cancel()
+        return True
 
     def end(self, grace: float = CALL_GRACE) -> None:
         """No more lines will come: end, letting a call that runs finish within the grace."""
@@ -196,8 +209,10 @@ class Session:
                 self.interrupt()
             case "new_session" | "resume_conversation":
                 self._tell_messages()
+            case "command" if self._tasks and frame.get("name") in self.commands.slow:
+                self._tasks.start_soon(self._answer, frame)
             case "command":
-                self._write(await self.commands.answer(frame))
+                await self._answer(frame)
             case "tool_request" if self._tasks is not None:
                 self._requests.take(frame, self._tasks)
             case "approval_response":
@@ -209,13 +224,14 @@ class Session:
 
     async def _take_input(self, value: object) -> None:
         try:
-            found = await read_run_input(
-                value, self._new_id, self._save, self.conversation.is_known
-            )
-            await self.accept(found)
+            await self.accept(await self.read_input(value))
         except (BadInput, HistoryFailed) as exc:
             code = "bad_input" if isinstance(exc, BadInput) else "history"
             self._tell(RunError(message=str(exc), code=code))
+
+    async def read_input(self, value: object) -> RunInput:
+        """A run input, checked, without the messages that are known. Raises BadInput."""
+        return await read_run_input(value, self._new_id, self._save, self.conversation.is_known)
 
     async def accept(self, found: RunInput) -> str:
         """Queue what a run input asks for, and say how. Raises BadInput, HistoryFailed."""
@@ -305,7 +321,8 @@ class Session:
     def is_busy(self) -> bool:
         """Would a message that comes now have to wait?"""
         waits = bool(self.conversation.queue) or self.conversation.suspended is not None
-        return waits or self._run is not None or self._resume is not None
+        goes_on = self._run is not None or self._resume is not None
+        return waits or goes_on or self._compaction.is_running
 
     # -- runs ------------------------------------------------------------------------------
 
@@ -318,7 +335,23 @@ class Session:
             return None
         return Work()
 
+    @asynccontextmanager
+    async def _between_runs(self) -> AsyncGenerator[None]:
+        """No run begins while the block lasts. Raises CommandFailed while one goes on or waits."""
+        if self.conversation.suspended is not None:
+            raise CommandFailed("suspended", "The run waits for a decision: answer that first.")
+        if self.is_busy:
+            raise CommandFailed(
+                "busy", "A run goes on, or messages wait: stop or clear them first."
+            )
+        async with self._turn:
+            yield
+
     async def _execute(self, work: Work) -> None:
+        async with self._turn:
+            await self._execute_now(work)
+
+    async def _execute_now(self, work: Work) -> None:
         run = self._run = Run(self._say, self._log, work, self._jobs)
         try:
             self.last_end = await run.execute(self._supply.wait) or self.last_end
@@ -361,12 +394,16 @@ class Session:
 
     # -- commands --------------------------------------------------------------------------
 
+    async def _answer(self, frame: Mapping[str, object]) -> None:
+        self._write(await self.commands.answer(frame))
+
     async def _ping(self, _args: Mapping[str, object]) -> object:
         return {"pong": True}
 
     async def _get_state(self, _args: Mapping[str, object]) -> object:
         ready = self._supply.ready
         last = self.conversation.last_end
+        messages = self.conversation.transcript.visible()
         return {
             "conversationId": self.conversation.conversation_id,
             "runId": (self._run.run_id if self._run else None) or None,
@@ -377,6 +414,12 @@ class Session:
             "model": ready.model_name if ready else None,
             "mode": ready.mode if ready else None,
             "thinking": ready.thinking if ready else None,
+            "name": self.conversation.name.name if self.conversation.name else None,
+            "leafId": messages[-1].id if messages else None,
+            "messageCount": len(messages),
+            "isCompacting": self._compaction.is_running,
+            "autoCompaction": ready.auto_compaction if ready else True,
+            "context": await self._compaction.context(),
         }
 
     async def _find_run(self, args: Mapping[str, object]) -> object:
@@ -406,21 +449,6 @@ class Session:
         if not self._jobs.stop(str(args.get("id"))):
             raise CommandFailed("unknown_job", "No job with this id runs.")
         return {}
-
-    async def _prompt(self, args: Mapping[str, object]) -> object:
-        text = args.get("text")
-        if not isinstance(text, str) or not text.strip():
-            raise CommandFailed("bad_arguments", "text must be a string that is not empty.")
-        message_id = args.get("messageId")
-        if message_id is not None and not isinstance(message_id, str):
-            raise CommandFailed("bad_arguments", "messageId must be a string.")
-        message = {"id": message_id, "role": "user", "content": text}
-        lane = args.get("lane", "steering")
-        if lane not in ("steering", FOLLOW_UP):
-            raise CommandFailed("bad_arguments", "lane must be 'steering' or 'follow_up'.")
-        value = {"messages": [message], "forwardedProps": {LANE: lane}}
-        found = await read_run_input(value, self._new_id, self._save, self.conversation.is_known)
-        return {"admission": await self.accept(found)}
 
     # -- out -------------------------------------------------------------------------------
 

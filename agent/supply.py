@@ -65,3 +65,7 @@ class Supply:
     async def set_thinking(self, thinking: Thinking | None) -> None:
         """Think so much from the next turn on; None is the model's own way. Raises StartFailed."""
         self._equipment = replace(await self.wait(), thinking=thinking)
+
+    async def set_auto_compaction(self, enabled: bool) -> None:
+        """Make room by itself, or not, from the next turn on. Raises StartFailed."""
+        self._equipment = replace(await self.wait(), auto_compaction=enabled)

@@ -124,8 +124,8 @@ class Conversation:
                     self.transcript.put(waiting.message)
             case QueueMoved(message_id=message_id, place=place):
                 self.queue.move(message_id, place)
-            case QueueEdited(message_id=message_id, text=text):
-                self.queue.edit(message_id, text)
+            case QueueEdited(message_id=message_id, text=text, lane=wanted):
+                self.queue.edit(message_id, text, wanted)
             case RunOpened():
                 self._open(entry)
             case Partial(events=events):

@@ -58,10 +58,11 @@ class QueueMoved(_Entry, tag="queue_moved"):
 
 
 class QueueEdited(_Entry, tag="queue_edited"):
-    """A waiting message got other words."""
+    """A waiting message got other words, or another lane."""
 
     message_id: str
     text: str
+    lane: Literal["steering", "follow_up"] | None = None
 
 
 class QueueDeleted(_Entry, tag="queue_deleted"):
@@ -184,8 +185,10 @@ class Compacted(_Entry, tag="compacted"):
     message: Message
     """The activity that clients see, with the summary as its text."""
     kept_from: str | None = None
-    """The first message before it that a model still reads as it is."""
-    reason: Literal["manual", "threshold"] = "manual"
+    """The first message that a model still reads as it is."""
+    asked: str | None = None
+    """A user's message before that one, which stays as it is too."""
+    reason: Literal["manual", "threshold", "overflow"] = "manual"
 
 
 class Labelled(_Entry, tag="label"):

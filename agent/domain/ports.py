@@ -201,6 +201,10 @@ class LanguageModel(Protocol):
 
     def respond(self, request: ModelInput) -> AbstractAsyncContextManager[AsyncIterator[Piece]]: ...
 
+    async def context_window(self) -> int | None:
+        """How many tokens it reads at most, if that is known. Never raises."""
+        ...
+
 
 class Models(Protocol):
     """The models that can be chosen."""

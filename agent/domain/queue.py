@@ -98,13 +98,25 @@ class Queue:
         for item in self.take([message_id]):
             self._items.insert(max(0, place), item)
 
-    def edit(self, message_id: str, text: str) -> None:
-        """Other words, under the same id, with what was attached."""
+    def edit(self, message_id: str, text: str, lane: Lane | None = None) -> None:
+        """Other words, under the same id, with what was attached; another lane if one is given."""
         self._items = [
-            replace(item, message=msgspec.structs.replace(item.message, content=text))
+            replace(
+                item,
+                message=msgspec.structs.replace(item.message, content=text),
+                wanted=lane or item.wanted,
+            )
             if item.message.id == message_id
             else item
             for item in self._items
+        ]
+
+    def in_lane(self, lane: Lane) -> list[tuple[int, Waiting]]:
+        """What a person sees in a lane, each with its place among all."""
+        return [
+            (place, item)
+            for place, item in enumerate(self._items)
+            if item.lane == lane and not item.message.is_marked(HIDDEN)
         ]
 
     def listed(self) -> list[dict[str, object]]:

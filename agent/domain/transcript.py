@@ -166,3 +166,13 @@ def activity_message(activity: ActivitySnapshot) -> Message:
         activity_type=activity.activity_type,
         content=activity.content,
     )
+
+
+def told_activity(message: Message) -> ActivitySnapshot:
+    """The event that tells an activity message."""
+    assert isinstance(message.content, dict)
+    return ActivitySnapshot(
+        message_id=message.id,
+        activity_type=message.activity_type or "",
+        content=message.content,
+    )

@@ -35,7 +35,8 @@ COMMANDS = (
         "",
         "`conversationId`, `runId` (or null), `interrupts`, `queue` (whole messages), `state`,"
         " `model`, `mode`, `thinking` (null until prepared), `lastRun` (the event that ended"
-        " the last run, or null)",
+        " the last run, or null), `name`, `leafId`, `messageCount`, `isCompacting`,"
+        " `autoCompaction`, `context` (`tokens`, about; `limit` or null)",
         "What a client needs that has just come.",
     ),
     CommandSpec(
@@ -46,21 +47,71 @@ COMMANDS = (
     ),
     CommandSpec(
         "prompt",
-        "`text`, `messageId`?, `lane`? (`steering`, `follow_up`)",
-        '`{"admission":"started"}`, `"queued"`, or `"ignored"` for a known `messageId`',
-        "A user's message. Recorded when it is answered.",
+        "`text`, `messageId`?, `lane`? (`steering`, `follow_up`), `ifBusy`? (`queue`, `refuse`)",
+        '`{"admission":…,"messageId":…,"lane":…}`: `"started"`, `"queued"`, or `"ignored"` for a'
+        " known `messageId`",
+        "A user's message. Recorded when it is answered. While a run goes on or waits for a"
+        " decision it is queued, or refused (`busy`) if that is wanted.",
+    ),
+    CommandSpec(
+        "steer", "`text`, `messageId`?, `ifBusy`?", "As of `prompt`", "For the run that goes on."
+    ),
+    CommandSpec(
+        "follow_up", "`text`, `messageId`?, `ifBusy`?", "As of `prompt`", "For the run after it."
+    ),
+    CommandSpec("abort", "", '`{"aborted":…}`', "Ends the open run as cancelled, if there is one."),
+    CommandSpec(
+        "abort_and_clear_queue",
+        "",
+        '`{"aborted":…,"removed":[{"id","text","lane"}]}`',
+        "Takes back what waits, then ends the run.",
     ),
     CommandSpec("list_queue", "", _QUEUE, "The messages that wait, in order."),
     CommandSpec("move_queued", "`id`, `place` (from 0)", _QUEUE, "Puts a message there."),
     CommandSpec("edit_queued", "`id`, `text`", _QUEUE, "Gives a message other words."),
     CommandSpec("delete_queued", "`id`", _QUEUE, "Takes a message back."),
-    CommandSpec("clear_queue", "", _QUEUE, "Takes all back."),
+    CommandSpec(
+        "clear_queue",
+        "",
+        '`{"queue":[],"removed":[{"id","text","lane"}]}`',
+        "Takes all back, and tells what that was.",
+    ),
+    CommandSpec(
+        "mutate_queued_message",
+        "`lane`, `index` (in the lane), `expectedText`, `mutation` (`kind`: `delete`; `move` with"
+        " `by`, 1 or -1; `replace` with `text`?, `lane`?)",
+        '`{"outcome":…}`: `applied`; `rejected`, if another text is there; `invalid`',
+        "Changes the message that somebody saw at a place, if it still is there.",
+    ),
     CommandSpec(
         "set_thinking",
         "`level` (`off`, `minimal`, `low`, `medium`, `high`, or null)",
         '`{"level":…}`',
         "How much the model thinks from its next turn on; null is its own way.",
     ),
+    CommandSpec(
+        "compact",
+        "`instructions`?",
+        "`summary`, `messagesBefore`, `messagesAfter`, `tokensBefore`, `tokensAfter`: what a model"
+        " reads",
+        "Lets the model summarize all but the last turn, and read the summary from now on. Clients"
+        " see the summary as an activity, and all messages as before.",
+    ),
+    CommandSpec("abort_compaction", "", '`{"aborted":…}`', "Stops that; nothing has changed."),
+    CommandSpec(
+        "set_auto_compaction",
+        "`enabled`",
+        '`{"enabled":…}`',
+        "Whether a run does it when the model's window is nearly full. In this worker's life.",
+    ),
+    CommandSpec("get_system_prompt", "", '`{"text":…}`', "What a model is told first."),
+    CommandSpec(
+        "get_tools",
+        "",
+        '`{"tools":[{"name","description","parameters","effect"}]}`',
+        "What a model may call. `effect` decides whether it asks.",
+    ),
+    CommandSpec("get_tool_definition", "`name`", "One of those", "One tool."),
     CommandSpec(
         "get_tree",
         "",
@@ -130,6 +181,11 @@ COMMAND_CODES = (
     Name("unknown_entry", "", "No message with that id is in the history."),
     Name("busy", "", "A run goes on, or messages wait: stop it, or clear them, first."),
     Name("suspended", "", "The run waits for a decision: answer that first."),
+    Name("compaction", "", "The model gave no summary; it says why. Nothing was changed."),
+    Name("nothing_to_compact", "", "There is too little to summarize."),
+    Name("aborted", "", "It was stopped; nothing was changed."),
+    Name("unknown_tool", "", "There is no tool of that name."),
+    Name("settings", "", "The worker can't work with its settings; it says why, and ends."),
     Name("bad_file", "", "The file is not there, is no conversation, or can't be written."),
     Name("history", "", "It could not be recorded, so it was not done."),
 )
@@ -166,6 +222,12 @@ CUSTOM_NAMES = (
         "A panel's `tool_request` needs its requester's approval. The one event outside of runs.",
     ),
     Name(
+        "roost.compaction",
+        "`{phase, reason, error?}`",
+        "A run makes room: `phase` is `started`, `ended` or `failed`; `reason` is `threshold` or"
+        " `overflow`.",
+    ),
+    Name(
         "roost.tool_output",
         "`{toolCallId, text, leftOut?}`",
         "What a call printed since the last one, while it runs. The result has it all.",
@@ -173,6 +235,7 @@ CUSTOM_NAMES = (
 )
 
 ACTIVITY_TYPES = (
+    Name("roost.compaction", "`{text}`", "A summary that a model reads in place of what was said."),
     Name("roost.notice", "`{text}`", "In mode `auto`, once a conversation: nothing is asked for."),
 )
 

@@ -78,6 +78,12 @@ class AgentSection:
     fetch_private_addresses: Annotated[
         bool, SWITCH, Says("WebFetch may reach this machine and private networks.")
     ] = False
+    context_window: Annotated[
+        int | None, COUNT, Says("Tokens that the model reads at most. Unset: as far as is known.")
+    ] = None
+    auto_compaction: Annotated[
+        bool, SWITCH, Says("Old messages are summarized when the model's window is nearly full.")
+    ] = True
     max_turns: Annotated[int | None, COUNT, Says("The most model turns of one run.")] = None
     tool_timeout: Annotated[
         float, POSITIVE_DURATION, Says("How long one tool call may take, unless it asks for less.")

@@ -4,6 +4,7 @@ import base64
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from agent.domain.messages import attachments_of
@@ -146,7 +147,8 @@ async def test_each_command_has_exactly_one_result() -> None:
 async def test_a_prompt_by_command_is_admitted_and_run() -> None:
     async with one_session(says("hi")) as scene:
         await scene.send(type="command", id="k", name="prompt", args={"text": "hello"})
-        assert scene.lines.lines[0]["data"] == {"admission": "started"}
+        admitted = msgspec.convert(scene.lines.lines[0]["data"], dict[str, object])
+        assert (admitted["admission"], admitted["lane"]) == ("started", "steering")
         await scene.wait_end()
         await scene.send(type="command", id="s", name="get_state")
         state = scene.lines.lines[-1]["data"]

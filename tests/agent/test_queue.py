@@ -142,7 +142,11 @@ async def test_a_follow_up_joins_no_run_and_each_one_begins_its_own() -> None:
         await busy.begin(scene)
         await scene.ask("later", "m1", runId="r1", forwardedProps=LANE)
         result = await command(scene, "prompt", text="latest", messageId="m2", lane="follow_up")
-        assert result["data"] == {"admission": "queued"}
+        assert result["data"] == {
+            "admission": "queued",
+            "messageId": "m2",
+            "lane": "follow_up",
+        }
         await scene.ask("now", "m3")
         busy.gate.set()
         with anyio.fail_after(5):
@@ -189,11 +193,88 @@ async def test_clearing_the_queue_while_suspended_leaves_nothing_to_run() -> Non
         await scene.turn("first", "m1")
         await scene.ask("second", "m2")
         await scene.ask("third", "m3")
-        assert (await command(scene, "clear_queue"))["data"] == {"queue": []}
+        assert (await command(scene, "clear_queue"))["data"] == {
+            "queue": [],
+            "removed": [
+                {"id": "m2", "text": "second", "lane": "steering"},
+                {"id": "m3", "text": "third", "lane": "steering"},
+            ],
+        }
         start = len(scene.lines.lines)
         await scene.answer(c_1=None)
         await scene.wait_end(start)
         assert texts(scene.model.requests[-1].messages) == ["first"]
+
+
+async def test_a_message_is_changed_only_if_it_still_is_what_its_author_saw() -> None:
+    """Two people with one queue: the second one's look is old."""
+    async with one_session(calls(("c-1", "Do", "x"))) as scene:
+        await scene.turn("go", "m0")
+        for number in range(3):
+            await command(scene, "steer", text=f"s{number}", messageId=f"s{number}")
+        await command(scene, "follow_up", text="f0", messageId="f0")
+
+        async def mutate(lane: str, index: int, expected: str, **mutation: object) -> object:
+            result = await command(
+                scene,
+                "mutate_queued_message",
+                lane=lane,
+                index=index,
+                expectedText=expected,
+                mutation=mutation,
+            )
+            return msgspec.convert(result["data"], dict[str, object])["outcome"]
+
+        assert await mutate("steering", 1, "s0", kind="delete") == "rejected"
+        assert await mutate("steering", 9, "s1", kind="delete") == "rejected"
+        assert await mutate("follow_up", 0, "s0", kind="delete") == "rejected"
+        assert await mutate("steering", 0, "s0", kind="move", by=-1) == "invalid"
+        assert await mutate("steering", 0, "s0", kind="move", by=3) == "invalid"
+        assert await mutate("steering", 0, "s0", kind="replace", text=" ") == "invalid"
+        assert await queued(scene) == ["s0", "s1", "s2", "f0"]
+        assert await mutate("steering", 0, "s0", kind="move", by=1) == "applied"
+        assert await queued(scene) == ["s1", "s0", "s2", "f0"]
+        assert await mutate("steering", 2, "s2", kind="replace", lane="follow_up") == "applied"
+        assert await mutate("follow_up", 1, "f0", kind="replace", text="f!") == "applied"
+        assert await mutate("steering", 0, "s1", kind="delete") == "applied"
+        assert [(w.message.text, w.lane) for w in scene.session.conversation.queue] == [
+            ("s0", "steering"),
+            ("s2", "follow_up"),
+            ("f!", "follow_up"),
+        ]
+        bad = await command(scene, "mutate_queued_message", lane="x", index=0)
+        assert bad["code"] == "bad_arguments"
+
+
+async def test_a_prompt_that_may_not_wait_is_refused_and_leaves_nothing() -> None:
+    async with one_session(calls(("c-1", "Do", "x")), says("ok")) as scene:
+        await scene.turn("go", "m0")
+        refused = await command(scene, "prompt", text="now", messageId="m1", ifBusy="refuse")
+        assert refused["code"] == "busy"
+        assert await queued(scene) == []
+        known = await command(scene, "prompt", text="go", messageId="m0", ifBusy="refuse")
+        assert msgspec.convert(known["data"], dict[str, object])["admission"] == "ignored"
+        for bad in ({"ifBusy": "x"}, {"lane": "x"}, {"messageId": 1}):
+            result = await command(scene, "prompt", text="t", **bad)
+            assert result["code"] == "bad_arguments"
+
+
+async def test_abort_ends_the_run_and_can_take_back_what_waits() -> None:
+    busy = Busy()
+    async with one_session(calls(("c1", "Do", "x")), mode="auto", tool=busy.tool) as scene:
+        assert (await command(scene, "abort"))["data"] == {"aborted": False}
+        await busy.begin(scene)
+        await scene.ask("later", "m1")
+        result = await command(scene, "abort_and_clear_queue")
+        assert result["data"] == {
+            "aborted": True,
+            "removed": [{"id": "m1", "text": "later", "lane": "steering"}],
+        }
+        ended = await scene.wait_end()
+        assert msgspec.convert(ended["outcome"], dict[str, object])["type"] == "cancelled"
+        await anyio.wait_all_tasks_blocked()
+        assert kinds(scene.lines.lines).count("RUN_STARTED") == 1
+        verified(scene.lines.lines)
 
 
 async def test_a_message_that_is_deleted_before_its_run_begins_begins_none() -> None:

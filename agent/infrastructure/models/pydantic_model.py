@@ -36,6 +36,7 @@ from agent.domain.ports import (
     ArgumentsPiece,
     CallBegan,
     Log,
+    ModelFailed,
     ModelInput,
     Piece,
     ReasoningPiece,
@@ -84,6 +85,13 @@ class PydanticModel:
             # Shielded: a run that is stopped must hang up on the provider, not leave it talking.
             with anyio.move_on_after(_CLOSING, shield=True):
                 await stack.aclose()
+
+    async def context_window(self) -> int | None:
+        """How many tokens it reads at most, as far as the library knows. Never raises."""
+        try:
+            return (await anyio.to_thread.run_sync(self.build)).context_window
+        except ModelFailed:
+            return None  # whoever sends a request to it is told why
 
 
 class _Pieces:

@@ -99,6 +99,8 @@ class Preparation:
             ),
             models=models,
             thinking=agent.thinking,
+            context_window=agent.context_window,
+            auto_compaction=agent.auto_compaction,
             max_turns=agent.max_turns or DEFAULT_MAX_TURNS,
             tool_approval_timeout=settings.worker.tool_approval_timeout,
         )

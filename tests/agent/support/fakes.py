@@ -124,6 +124,10 @@ class FakeModel:
     responses: list[Step]
     requests: list[ModelInput] = field(default_factory=list[ModelInput])
     before_piece: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+    window: int | None = None
+
+    async def context_window(self) -> int | None:
+        return self.window
 
     @asynccontextmanager
     async def respond(self, request: ModelInput) -> AsyncGenerator[AsyncIterator[Piece]]:
