@@ -214,11 +214,11 @@ async def test_a_message_is_changed_only_if_it_still_is_what_its_author_saw() ->
             await command(scene, "steer", text=f"s{number}", messageId=f"s{number}")
         await command(scene, "follow_up", text="f0", messageId="f0")
 
-        async def mutate(lane: str, index: int, expected: str, **mutation: object) -> object:
+        async def mutate(where: str, index: int, expected: str, **mutation: object) -> object:
             result = await command(
                 scene,
                 "mutate_queued_message",
-                lane=lane,
+                lane=where,
                 index=index,
                 expectedText=expected,
                 mutation=mutation,
