@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: $(VENV)/.runtime
 	$(BIN)/roost demo
 
-test: $(VENV)/.dev judge
+test: $(VENV)/.dev judge panel-tools
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.dev
@@ -41,12 +41,19 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@touch $@
 
 # The independent AG-UI verifier, where node 20 or newer is. Without it those tests skip, loudly.
-.PHONY: judge
-judge:
+# The same for what builds and checks the panel: its built files are in the repository.
+.PHONY: judge panel-tools panel
+judge: NODE_FOLDER = tests/judge
+panel-tools: NODE_FOLDER = panel
+judge panel-tools:
 	@if command -v npm >/dev/null && [ "$$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null || echo 0)" -ge 20 ]; then \
-	  if [ tests/judge/.installed -ot tests/judge/package-lock.json ] || [ ! -d tests/judge/node_modules ]; then \
-	    (cd tests/judge && npm ci --silent --no-audit --no-fund) && touch tests/judge/.installed; fi; \
-	else echo "node 20 or newer is not here: the tests that need the AG-UI verifier will be skipped"; fi
+	  if [ $(NODE_FOLDER)/.installed -ot $(NODE_FOLDER)/package-lock.json ] || [ ! -d $(NODE_FOLDER)/node_modules ]; then \
+	    (cd $(NODE_FOLDER) && npm ci --silent --no-audit --no-fund) && touch $(NODE_FOLDER)/.installed; fi; \
+	else echo "node 20 or newer is not here: the tests that need $(NODE_FOLDER) will be skipped"; fi
+
+# Build the panel's page from its sources into the package.
+panel: panel-tools
+	cd panel && npm run --silent check && npm run --silent build
 
 # Renew the locks after a change of pyproject.toml (needs uv).
 lock:
@@ -54,4 +61,4 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate --group dev pyproject.toml -c requirements/runtime.txt -o requirements/dev.txt
 
 clean:
-	rm -rf $(VENV) tests/judge/node_modules tests/judge/.installed
+	rm -rf $(VENV) tests/judge/node_modules tests/judge/.installed panel/node_modules panel/.installed

@@ -39,14 +39,24 @@ class Hello:
     """The other members of the frame that are text; never the token."""
     inside: ThreadKey | None = None
     """Whose worker's token it showed; None for the daemon's own."""
+    session: str | None = None
+    """The panel's session that it showed the secret of."""
 
     @property
     def speaks_our_version(self) -> bool:
         return self.protocol_version == PROTOCOL_VERSION
 
 
-def parse_hello(frame: bytes, token: str, worker_with: Callable[[str], ThreadKey | None]) -> Hello:
-    """Judge a connection's first frame, with the daemon's token or a worker's. Raises BadHello."""
+def parse_hello(
+    frame: bytes,
+    token: str,
+    worker_with: Callable[[str], ThreadKey | None],
+    session_of: Callable[[str], str | None] = lambda secret: None,
+) -> Hello:
+    """Judge a connection's first frame. Raises BadHello.
+
+    Its token may be the daemon's, a worker's, or the secret of a session of the panel.
+    """
     if len(frame) > LONGEST_HELLO:
         raise BadHello("the first frame is too long for a hello")
     try:
@@ -59,14 +69,16 @@ def parse_hello(frame: bytes, token: str, worker_with: Callable[[str], ThreadKey
     if members.get("type") != "browser_hello":
         raise BadHello("the first frame is not a hello")
     given = members.get("token")
-    inside = None
+    inside = session = None
     if not same_token(given, token):
-        inside = worker_with(given) if isinstance(given, str) and given else None
-        if inside is None:
+        if isinstance(given, str) and given:
+            inside, session = worker_with(given), session_of(given)
+        if inside is None and session is None:
             raise BadHello("the token is wrong")
     return Hello(
         kind=_kind(members.get("client")),
         inside=inside,
+        session=session,
         protocol_version=_version(members.get("protocol_version")),
         attributes={
             name: value

@@ -3,17 +3,28 @@
 The library that routes them is a tenth of the daemon's start, and most clients never ask for one.
 """
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agui.guard import Application, Message, Receive, Send
 from agui.status import StatusRoute
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
 
 
 class HttpApp:
     """An ASGI application for everything that is not the WebSocket endpoint."""
 
-    def __init__(self, status: StatusRoute, projects: Path | None) -> None:
+    def __init__(
+        self,
+        status: StatusRoute,
+        projects: Path | None,
+        panel: Callable[[], "Sequence[BaseRoute]"] = tuple,
+    ) -> None:
         self._status = status
+        self._panel = panel
         self._projects = projects
         self._app: Application | None = None
 
@@ -26,7 +37,7 @@ class HttpApp:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
-        routes = [Route("/status", self._status.respond)]
+        routes: list[BaseRoute] = [Route("/status", self._status.respond), *self._panel()]
         if self._projects is not None:
             from agui.artifacts import PREFIX, ArtifactsRoute
 

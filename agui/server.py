@@ -22,6 +22,7 @@ import uvicorn
 from agui.browser_relay import ExtensionRelay
 from agui.guard import Application, Guard
 from agui.http_app import HttpApp
+from agui.panel.panel import Panel
 from agui.peers import Peers
 from agui.routes import Routes
 from agui.security import Doorkeeper
@@ -71,10 +72,16 @@ class Binding:
     """Puts the registry behind the port."""
 
     def __init__(
-        self, threads: Threads, settings: BindingSettings, version: str, relay: ExtensionRelay
+        self,
+        threads: Threads,
+        settings: BindingSettings,
+        version: str,
+        relay: ExtensionRelay,
+        panel: Panel | None = None,
     ) -> None:
         self._threads = threads
         self._relay = relay
+        self._panel = panel
         self._settings = settings
         self._version = version
         self._farewells: anyio.CancelScope | None = None
@@ -112,12 +119,19 @@ class Binding:
             pid=os.getpid(),
             started=time.monotonic(),
         )
-        routes = Routes(endpoint, HttpApp(status, self._settings.projects))
+        http = HttpApp(status, self._settings.projects)
+        if self._panel is not None:
+            peers = Peers(self._threads, port)
+            panel = partial(self._panel.routes, peers, self._settings.write_timeout)
+            http = HttpApp(status, self._settings.projects, panel)
+            self._panel.serves(endpoint.cut_ended_sessions)
+        routes = Routes(endpoint, http)
         return Guard(routes, Doorkeeper(port, self._settings.allowed_origins))
 
     def endpoint(self, port: int) -> WebSocketEndpoint:
         peers = Peers(self._threads, port)
-        return WebSocketEndpoint(self._threads, self._settings, self._relay, peers)
+        sign_in = None if self._panel is None else self._panel.sign_in
+        return WebSocketEndpoint(self._threads, self._settings, self._relay, peers, sign_in)
 
     def _config(self, application: Application) -> uvicorn.Config:
         settings = self._settings
@@ -145,6 +159,8 @@ class Binding:
 
     async def _stop(self, server: "_Server", endpoint: WebSocketEndpoint) -> None:
         server.close_listeners()
+        if self._panel is not None:
+            self._panel.feed.end()
         with anyio.move_on_after(self._settings.farewell_timeout) as self._farewells:
             await endpoint.end_all()
         endpoint.cut_all()

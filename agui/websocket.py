@@ -17,6 +17,7 @@ from agui.browser_frames import frame_id, frame_type
 from agui.browser_relay import ExtensionRelay
 from agui.hello import ACK, PROTOCOL_VERSION, BadHello, Hello, parse_hello
 from agui.outbox import Outbox
+from agui.panel.sign_in import SignIn
 from agui.peers import Peers
 from agui.settings import BindingSettings
 from agui.text_frames import SharedEncoder
@@ -40,11 +41,17 @@ class WebSocketEndpoint:
     """An ASGI application for WebSocket scopes. One object serves all connections."""
 
     def __init__(
-        self, threads: Threads, settings: BindingSettings, relay: ExtensionRelay, peers: Peers
+        self,
+        threads: Threads,
+        settings: BindingSettings,
+        relay: ExtensionRelay,
+        peers: Peers,
+        sign_in: SignIn | None = None,
     ) -> None:
         self._threads = threads
         self._relay = relay
         self._peers = peers
+        self._sign_in = sign_in or SignIn()
         self._settings = settings
         self._encoder = SharedEncoder()
         self._clients: set[WebSocketClient] = set()
@@ -69,6 +76,13 @@ class WebSocketEndpoint:
             self._left = anyio.Event()
             await self._left.wait()
 
+    def cut_ended_sessions(self) -> None:
+        """Hang up on whoever's session of the panel has ended."""
+        for client in tuple(self._clients):
+            session = client.hello.session
+            if session is not None and not self._sign_in.is_open(session):
+                client.hang_up("its session has ended")
+
     def cut_all(self) -> None:
         """Hang up on whoever is still here."""
         for client in tuple(self._clients):
@@ -85,6 +99,8 @@ class WebSocketEndpoint:
         try:
             hello = await self._hello(receive)
             inside = hello.inside or await self._inside(scope)
+            if hello.session is not None and not self._sign_in.is_open(hello.session):
+                raise BadHello("its session has ended")
             if inside is not None and hello.kind == "extension":
                 raise BadHello("a program inside a worker can't be the browser's extension")
         except BadHello as exc:
@@ -111,7 +127,7 @@ class WebSocketEndpoint:
             if text is None:
                 raise BadHello("it left or sent something else before a hello")
             settings, worker_with = self._settings, self._threads.worker_with
-            return parse_hello(text.encode(), settings.token, worker_with)
+            return parse_hello(text.encode(), settings.token, worker_with, self._sign_in.session_of)
         raise BadHello("no hello came in time")
 
     async def _inside(self, scope: Message) -> ThreadKey | None:

@@ -16,6 +16,7 @@ from agui.wire import Stalled, Wire
 from sessions.domain.keys import Cursor, ThreadKey
 
 GOING_AWAY = 1001
+_LONGEST_NAME = 80
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +43,13 @@ class WebSocketClient:
 
     def __post_init__(self) -> None:
         self._encode = self.wire.encode
+
+    @property
+    def name(self) -> str:
+        """What it calls itself in its hello, for people."""
+        return (
+            self.hello.attributes.get("name", "")[:_LONGEST_NAME] or f"a {self.hello.kind} client"
+        )
 
     def deliver(self, frame: bytes, cursor: Cursor | None) -> None:
         if self._takes_no_more:

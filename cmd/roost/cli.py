@@ -21,6 +21,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "status": ("roost.daemon.care", "status", "Show whether the daemon runs, and its threads."),
     "stop": ("roost.daemon.care", "stop", "Stop the daemon and its workers."),
     "logs": ("roost.daemon.care", "logs", "Print the daemon's log."),
+    "panel": ("roost.panel.cli", "command", "Open the web panel in a browser, signed in."),
     "trust": ("roost.trust_cli", "command", "Let a project's own settings count in full."),
     "demo": ("roost.demo.cli", "command", "Watch what roost does, step by step, in a minute."),
     "headless": ("roost.headless.cli", "command", "Run one task, or serve as a worker."),

@@ -44,6 +44,11 @@ class RoostHome:
         return self.path / "token"
 
     @property
+    def panel_sessions(self) -> Path:
+        """Which browsers are signed in to the panel: hashes."""
+        return self.path / "panel-sessions.json"
+
+    @property
     def trusted(self) -> Path:
         """The projects whose own settings count in full."""
         return self.path / "trusted.json"

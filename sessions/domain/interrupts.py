@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 from sessions.domain import lines
 from sessions.domain.lines import BadLine
-from sessions.domain.ports import Client
+from sessions.domain.ports import Client, Named
 
 
 class Verdict(Enum):
@@ -30,6 +30,8 @@ class Interrupts:
     line: bytes = b""
     """The worker's RUN_FINISHED that asked."""
     is_answering: bool = False
+    answered_by: str | None = None
+    """What gave the last answer that counted, for people; None: it does not say."""
     _answerer: Client | None = None
 
     def ask(self, line: bytes) -> None:
@@ -40,6 +42,8 @@ class Interrupts:
         except BadLine:
             return
         self.line = line if self.open else b""
+        if self.open:
+            self.answered_by = None
 
     def clear(self) -> None:
         """A run goes on, or nobody remembers what was asked."""
@@ -54,6 +58,7 @@ class Interrupts:
         if not answered >= self.open:
             return Verdict.INCOMPLETE
         self.is_answering, self._answerer = True, client
+        self.answered_by = client.name if isinstance(client, Named) else None
         return Verdict.FORWARD
 
     def reopen(self) -> Client | None:

@@ -9,7 +9,7 @@ Called by the adapters that clients come through: Threads.
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sessions.domain.keys import Cursor, ThreadKey, ThreadOptions
 from sessions.domain.ring import Attachment
@@ -52,6 +52,14 @@ class Client(Protocol):
 
         The same sequence goes to every follower, so what is made of it can be shared.
         """
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A client that says to people what it is, in words that follow "answered in"."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Worker(Protocol):
@@ -115,6 +123,8 @@ class ThreadView:
     generation: str | None
     since: float
     """When the status began, on the registry's monotonic clock, in seconds."""
+    answered_by: str | None = None
+    """What answered the last decision, as it calls itself; None: it does not say."""
     parent: str | None = None
     """The conversation of the thread that opened this one as its subagent, as it was recorded."""
     cursor: Cursor | None = None

@@ -353,6 +353,7 @@ class Thread:
             worker_pid=self._worker.pid if self._worker else None,
             generation=self.generation if self._worker else None,
             since=self._status_since,
+            answered_by=self._interrupts.answered_by,
             parent=self.options.subagent.parent if self.options.subagent else None,
             cursor=self._ring.cursor if self._worker and self._ring else None,
         )

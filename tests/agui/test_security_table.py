@@ -1,8 +1,7 @@
 """Every mix of Host, Origin, method, content type and token, on every route and on the upgrade.
 
 The expected verdict comes from the small table below, which knows nothing of the code under test.
-No route takes a body yet, so no content type changes anything; the ones that will must refuse all
-but JSON, and belong in this table.
+A route that takes a body refuses all but JSON; on the others no content type changes anything.
 """
 
 import itertools
@@ -16,6 +15,7 @@ from agui.browser_relay import ExtensionRelay
 from agui.server import Binding
 from agui.settings import BindingSettings
 from tests.agui.fakes import FakeThreads
+from tests.agui.panels import a_panel
 from tests.agui.scenes import TOKEN, hello
 
 PORT = 52789
@@ -50,22 +50,42 @@ TOKENS: dict[str | None, bool] = {
     f"Basic {TOKEN}": False,
     "Bearer worker-token": False,
 }
-ROUTES = ("/", "/status", "/artifacts/p/a.txt", "/artifacts/p/none", "/ws", "/agui/info", "/x")
+ROUTES = (
+    "/", "/icon.svg", "/status", "/artifacts/p/a.txt", "/artifacts/p/none", "/ws", "/agui/info",
+    "/api/threads", "/api/rename", "/api/links", "/api/sign-in", "/api/none", "/x",
+)  # fmt: skip
+READ = ("GET", "HEAD")
 
 
-def expected(route: str, host: str | None, origin: str | None, method: str, token: bool) -> int:
+def expected(
+    route: str,
+    host: str | None,
+    origin: str | None,
+    method: str,
+    content_type: str | None,
+    token: bool,
+) -> int:
     """The rules, as a person would say them."""
     is_artifact = route.startswith("/artifacts/")
     if not HOSTS[host]:
         return 400
     if not ORIGINS[origin] and not is_artifact:
         return 403
-    if route == "/status":
-        if method not in ("GET", "HEAD"):
+    if route in ("/", "/icon.svg"):
+        return 200 if method in READ else 405
+    if route in ("/status", "/api/threads"):
+        if method not in READ:
             return 405
         return 200 if token else 401
+    if route in ("/api/rename", "/api/links", "/api/sign-in"):
+        if method != "POST":
+            return 405
+        if not token and route != "/api/sign-in":
+            return 401
+        # The body of these requests is empty: even JSON does not fit.
+        return 422 if content_type == "application/json" else 415
     if is_artifact:
-        if method not in ("GET", "HEAD"):
+        if method not in READ:
             return 405
         return 200 if route.endswith("a.txt") else 404
     return 404
@@ -76,7 +96,7 @@ def a_binding(projects: Path | None = None) -> tuple[Any, FakeThreads]:
     settings = BindingSettings(
         token=TOKEN, port=PORT, allowed_origins=frozenset({LISTED}), projects=projects
     )
-    binding = Binding(threads, settings, "9", ExtensionRelay(1000))
+    binding = Binding(threads, settings, "9", ExtensionRelay(1000), a_panel(threads))
     return binding.application(binding.endpoint(PORT), PORT), threads
 
 
@@ -125,7 +145,7 @@ async def test_every_request_gets_the_verdict_of_the_table(route: str, tmp_path:
             route, method, host=host, origin=origin, content_type=content_type, authorization=token
         )
         status, headers = await answer(app, scope)
-        verdict = expected(route, host, origin, method, TOKENS[token])
+        verdict = expected(route, host, origin, method, content_type, TOKENS[token])
         shared = origin == LISTED and HOSTS[host] and route in ("/ws", "/agui/info")
         allowed = headers.get("access-control-allow-origin")
         if (status, allowed) != (verdict, LISTED if shared else None):

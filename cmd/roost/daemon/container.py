@@ -7,11 +7,14 @@ from functools import partial
 from dependency_injector import containers, providers
 
 from agui.browser_relay import ExtensionRelay
+from agui.panel.panel import Panel
 from agui.server import Binding, listen
 from agui.settings import BindingSettings
 from roost.daemon.main import Daemon
 from roost.daemon.run_file import RunFile
 from roost.home import RoostHome
+from roost.panel.catalogue import SavedConversations
+from roost.panel.session_file import SessionFile
 from roost.settings import BindingSection, WorkerSection
 from roost.version import VERSION
 from sessions.domain.settings import RegistrySettings
@@ -78,12 +81,20 @@ class DaemonContainer(containers.DeclarativeContainer):
     registry = providers.Singleton(
         Registry, launch, providers.Callable(registry_settings, worker), relay
     )
+    panel = providers.Singleton(
+        Panel,
+        registry,
+        providers.Factory(SavedConversations, home),
+        providers.Factory(SessionFile, home.provided.panel_sessions),
+        token,
+    )
     binding = providers.Singleton(
         Binding,
         registry,
         providers.Callable(binding_settings, binding_section, token, home),
         VERSION,
         relay,
+        panel,
     )
     program = providers.Singleton(
         Daemon,

@@ -1,0 +1,203 @@
+"""The saved conversations of all projects, for the panel: the adapter of `agui.panel.ports`.
+
+Reads the files themselves and starts nobody. A file is looked at again only when its size or time
+changed, and of its text only the few lines that a list needs are decoded: how it begins, its last
+name, and how its last run ended.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from agent.domain.messages import HIDDEN
+from agent.domain.ports import HistoryFailed
+from agent.domain.project import title_of
+from agent.infrastructure.jsonl_history import file_stem
+from agent.infrastructure.lease import ConversationInUse, lease
+from agui.panel.entries import rfc3339
+from agui.panel.ports import CatalogueRefused, Outcome, SavedConversation
+from roost.home import RoostHome
+from sessions.domain.keys import ThreadKey
+
+_SUFFIX = ".jsonl"
+_DELETED = "deleted"
+DELETED_KEPT_DAYS = 30
+_LEASE_PATIENCE = 5.0
+
+
+class _Said(msgspec.Struct):
+    role: str = ""
+    content: msgspec.Raw = msgspec.Raw(b"null")
+    metadata: dict[str, msgspec.Raw] | None = None
+
+
+class _Line(msgspec.Struct):
+    """The fields of the few entries that count here."""
+
+    kind: str = ""
+    at: str = ""
+    conversation_id: str = ""
+    project_dir: str = ""
+    messages: list[_Said] = []
+    name: str = ""
+    outcome: str = ""
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_text_or_parts: msgspec.json.Decoder[str | list[_Part]] = msgspec.json.Decoder(str | list[_Part])
+_OUTCOMES: dict[str, Outcome] = {
+    "success": "success", "interrupt": "interrupt", "cancelled": "cancelled", "error": "error",
+    "interrupted": "interrupted",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was read of a file, and the look of the file that it was read from."""
+
+    look: tuple[int, int, int]
+    conversation: SavedConversation | None
+
+
+class SavedConversations:
+    """Implements `Catalogue`. Safe to call from several threads."""
+
+    def __init__(self, home: RoostHome) -> None:
+        self._home = home
+        self._known: dict[Path, _Known] = {}
+        self._lock = threading.Lock()
+
+    def all(self) -> Sequence[SavedConversation]:
+        """Newest first. A file that can't be read is left out."""
+        with self._lock:
+            found = [one for file in self._files() if (one := self._conversation(file))]
+        return sorted(found, key=lambda one: one.updated_at, reverse=True)
+
+    def one(self, thread: ThreadKey) -> SavedConversation | None:
+        """What is saved of one thread, if anything is."""
+        with self._lock:
+            return self._conversation(self._file(thread))
+
+    def delete(self, thread: ThreadKey) -> None:
+        """Put the conversation's files aside. Raises CatalogueRefused."""
+        self._forget_old()
+        self._move(thread, self._folder(thread), self._aside(thread), "There is nothing saved of")
+
+    def restore(self, thread: ThreadKey) -> None:
+        """Put them back. Raises CatalogueRefused."""
+        self._move(thread, self._aside(thread), self._folder(thread), "Nothing is kept any more of")
+
+    def _move(self, thread: ThreadKey, source: Path, target: Path, missing: str) -> None:
+        stem = file_stem(thread.conversation_id)
+        names = [stem + _SUFFIX, f"{stem}.torn"]
+        try:
+            with lease(self._folder(thread) / f"{stem}.lease", _LEASE_PATIENCE):
+                if not (source / names[0]).is_file():
+                    raise CatalogueRefused(f"{missing} this conversation.")
+                if (target / names[0]).exists():
+                    raise CatalogueRefused("A conversation of that name is there already.")
+                target.mkdir(mode=0o700, parents=True, exist_ok=True)
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        (source / name).rename(target / name)
+        except ConversationInUse as exc:
+            raise CatalogueRefused(f"Nothing was changed: {exc}.") from exc
+        except (HistoryFailed, OSError) as exc:
+            reason = exc.strerror if isinstance(exc, OSError) else exc
+            raise CatalogueRefused(f"Its file can't be moved: {reason}.") from exc
+
+    def _forget_old(self) -> None:
+        """Delete for good what was put aside long ago."""
+        oldest = time.time() - DELETED_KEPT_DAYS * 24 * 3600
+        for file in self._home.projects.glob(f"*/{_DELETED}/*"):
+            with suppress(OSError):
+                # The time of the move: a rename changes nothing else of a file.
+                if file.stat().st_ctime < oldest:
+                    file.unlink()
+
+    def _folder(self, thread: ThreadKey) -> Path:
+        return self._home.conversations(thread.project_dir)
+
+    def _aside(self, thread: ThreadKey) -> Path:
+        return self._home.project(thread.project_dir) / _DELETED
+
+    def _file(self, thread: ThreadKey) -> Path:
+        return self._folder(thread) / f"{file_stem(thread.conversation_id)}{_SUFFIX}"
+
+    def _files(self) -> Iterator[Path]:
+        return self._home.projects.glob(f"*/conversations/*{_SUFFIX}")
+
+    def _conversation(self, file: Path) -> SavedConversation | None:
+        try:
+            stat = file.stat()
+            look = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            known = self._known.get(file)
+            if known is None or known.look != look:
+                updated = rfc3339(datetime.fromtimestamp(stat.st_mtime, UTC))
+                known = _Known(look, _read(file, updated))
+                self._known[file] = known
+        except OSError:
+            self._known.pop(file, None)
+            return None
+        return known.conversation
+
+
+def _read(file: Path, updated_at: str) -> SavedConversation | None:
+    """What a list says of the file; None when it does not begin as a conversation does."""
+    data = b"\n" + file.read_bytes()
+    begun = _line_at(data, 0)
+    if begun.kind != "conversation" or not begun.conversation_id:
+        return None
+    # An entry's kind is the first thing in its line.
+    last_run = max(data.rfind(b'\n{"kind":"run_started"'), data.rfind(b'\n{"kind":"run_ended"'))
+    last = _line_at(data, last_run) if last_run >= 0 else None
+    named = data.rfind(b'\n{"kind":"name"')
+    return SavedConversation(
+        project_dir=begun.project_dir,
+        conversation_id=begun.conversation_id,
+        slug=file.parent.parent.name,
+        title=_title(data),
+        name=(_line_at(data, named).name or None) if named >= 0 else None,
+        updated_at=updated_at,
+        outcome=None if last is None else _OUTCOMES.get(last.outcome, "open"),
+        outcome_at=last.at if last is not None and last.at else None,
+    )
+
+
+def _line_at(data: bytes, newline: int) -> _Line:
+    """The line behind a newline; an empty one when it is not whole, or not readable."""
+    end = data.find(b"\n", newline + 1)
+    if end < 0:
+        return _Line()
+    try:
+        return _decode(memoryview(data)[newline + 1 : end])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Line()
+
+
+def _title(data: bytes) -> str:
+    place = data.find(b'\n{"kind":"input"')
+    while place >= 0:
+        for message in _line_at(data, place).messages:
+            if message.role == "user" and HIDDEN not in (message.metadata or {}):
+                with suppress(msgspec.DecodeError):
+                    return title_of(_text(_text_or_parts.decode(message.content)))
+        place = data.find(b'\n{"kind":"input"', place + 1)
+    return ""
+
+
+def _text(content: str | list[_Part]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text for part in content if part.type == "text")

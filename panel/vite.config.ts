@@ -1,0 +1,14 @@
+import { defineConfig } from "vitest/config";
+
+// One script and one style sheet, named by their content: the same sources give the same bytes.
+export default defineConfig({
+  build: {
+    outDir: "../agui/panel/static",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: false,
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 700,
+  },
+  test: { environment: "jsdom", include: ["tests/**/*.test.ts"] },
+});
