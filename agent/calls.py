@@ -4,18 +4,19 @@ A call with effects is recorded as started, synced, before it starts; with its r
 it can never run twice, and without one its outcome is called unknown.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
 import msgspec
 
-from agent.domain.approval import PLAN_REFUSAL, Effect, Verdict, verdict
+from agent.domain import plans
+from agent.domain.approval import PLAN_REFUSAL, Effect, Verdict
 from agent.domain.conversation import Answer
 from agent.domain.entries import CallStarted, Entry, JobStarted, Resulted, StateSet
 from agent.domain.events import Interrupt, ToolCallResult
 from agent.domain.messages import ToolCall, result_text
-from agent.domain.ports import BadArguments, PreparedCall, ToolResult
+from agent.domain.ports import BadArguments, PreparedCall, ResponseDone, ToolResult
 from agent.domain.questions import (
     DISMISSED,
     INPUT_REQUIRED,
@@ -27,7 +28,9 @@ from agent.domain.questions import (
 )
 from agent.domain.transcript import tool_message
 from agent.equipment import Equipment
+from agent.gate import gate
 from agent.jobs import MOST, Jobs
+from agent.judge import Judge
 from agent.say import Say
 from agent.tool_output import ToolOutput
 
@@ -52,8 +55,11 @@ class _Ready:
 class Calls:
     """Runs the calls of one run, one after the other."""
 
-    def __init__(self, say: Say, equipment: Equipment, jobs: Jobs) -> None:
+    def __init__(
+        self, say: Say, equipment: Equipment, jobs: Jobs, count: Callable[[ResponseDone], None]
+    ) -> None:
         self._say = say
+        self._judge = Judge(say, count)
         self._rec = say.recorder
         self._jobs = jobs
         self.equipment = equipment
@@ -68,13 +74,20 @@ class Calls:
             if isinstance(ready, ToolResult):
                 await self.finish(call.id, ready)
                 continue
-            match verdict(self.equipment.mode, ready.effect):
+            name = call.function.name
+            match await gate(self.equipment, name, ready.effect, ready.prepared):
                 case Verdict.RUN:
                     await self._run(ready)
                 case Verdict.REFUSE:
                     await self.finish(call.id, ToolResult(success=False, error=PLAN_REFUSAL))
                 case Verdict.ASK:
                     waiting.append(_interrupt(ready))
+                case Verdict.JUDGE:
+                    judged = await self._judge.judge(self.equipment, call, ready.effect)
+                    if judged.allows:
+                        await self._run(ready)
+                    else:
+                        waiting.append(_interrupt(ready, judged.reason))
         return waiting
 
     async def resume(self, calls: Mapping[str, ToolCall], answers: Sequence[Answer]) -> None:
@@ -85,6 +98,9 @@ class Calls:
             answer = decided.get(call_id)
             if call.function.name == TOOL:
                 await self.finish(call_id, _answer(call, answer))
+                continue
+            if call.function.name == plans.TOOL:
+                await self.finish(call_id, _plan_answer(answer))
                 continue
             if answer is None or not answer.approved:
                 reason = f": {answer.reason}" if answer and answer.reason else ""
@@ -119,10 +135,9 @@ class Calls:
             self._say.state(key, value)
 
     def _prepare(self, call: ToolCall) -> _Ready | ToolResult:
-        tools = self.equipment.tools
-        tool = tools.get(call.function.name)
+        tool = self.equipment.find(call.function.name)
         if tool is None:
-            known = ", ".join(sorted(tools))
+            known = ", ".join(sorted(self.equipment.offered()))
             error = f"There is no tool {call.function.name!r}. The tools are: {known}."
             return ToolResult(success=False, error=error)
         try:
@@ -153,7 +168,7 @@ class Calls:
         return result
 
 
-def _interrupt(ready: _Ready) -> Interrupt:
+def _interrupt(ready: _Ready, judged: str = "") -> Interrupt:
     call, summary = ready.call, ready.prepared.summary
     shown = summary if len(summary) <= _SHOWN_SUMMARY else summary[: _SHOWN_SUMMARY - 3] + "..."
     if ready.effect is Effect.ASKS:
@@ -164,12 +179,16 @@ def _interrupt(ready: _Ready) -> Interrupt:
             tool_call_id=call.id,
             response_schema=response_schema(questions_of(call.function.arguments)),
         )
+    if ready.effect is Effect.PLANS:
+        message, schema = f"The plan waits for you: {shown}", plans.RESPONSE_SCHEMA
+    else:
+        message, schema = f"{call.function.name} waits for your approval: {shown}", _RESPONSE_SCHEMA
     return Interrupt(
         id=call.id,
         reason="tool_call",
-        message=f"{call.function.name} waits for your approval: {shown}",
+        message=f"{message} (the judge: {judged})" if judged else message,
         tool_call_id=call.id,
-        response_schema=_RESPONSE_SCHEMA,
+        response_schema=schema,
     )
 
 
@@ -182,3 +201,12 @@ def _answer(call: ToolCall, answer: Answer | None) -> ToolResult:
     except BadAnswer as exc:
         return ToolResult(success=False, error=str(exc))
     return ToolResult(success=True, output=text)
+
+
+def _plan_answer(answer: Answer | None) -> ToolResult:
+    """The result of a plan: what accepting it changed, or that it was not accepted."""
+    if answer is not None and answer.approved:
+        return ToolResult(success=True, output=plans.accepted(answer.payload))
+    reason = f": {answer.reason}" if answer and answer.reason else ""
+    error = f"The user did not accept the plan{reason}. The mode is still 'plan'."
+    return ToolResult(success=False, error=error)

@@ -4,10 +4,12 @@ A worker answers its first lines before this exists; the first run waits for it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agent.domain.approval import Mode
-from agent.domain.ports import LanguageModel, Models, Thinking, Tool
+from agent.domain.allow import AllowList
+from agent.domain.approval import Effect, Mode
+from agent.domain.entries import Choice
+from agent.domain.ports import LanguageModel, Models, Thinking, Tool, ToolServers
 
 DEFAULT_MAX_TURNS = 50
 DEFAULT_TOOL_APPROVAL_TIMEOUT = 300.0
@@ -27,10 +29,30 @@ class Equipment:
     mode: Mode
     instructions: str
     models: Models
-    has_judge: bool = False
+    judge: LanguageModel | None = None
+    """Who judges in mode `auto-with-judge`; without one, the model itself."""
+    judge_name: str | None = None
+    allowed: AllowList = field(default_factory=AllowList)
+    servers: ToolServers | None = None
+    """Where more tools come from, if from anywhere."""
+    given: Mapping[Choice, str] = field(default_factory=dict[Choice, str])
+    """What was said when this process was started."""
+    is_one_task: bool = False
+    """What was said is for this process only, and no choice for the conversation."""
     thinking: Thinking | None = None
     context_window: int | None = None
     """Tokens that the model reads at most, where the user knows better than the library."""
     auto_compaction: bool = True
     max_turns: int = DEFAULT_MAX_TURNS
     tool_approval_timeout: float = DEFAULT_TOOL_APPROVAL_TIMEOUT
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of that name; also one of a server that is still starting."""
+        return self.tools.get(name) or (self.servers.find(name) if self.servers else None)
+
+    def offered(self) -> Mapping[str, Tool]:
+        """What a model is told of in this mode, now."""
+        known = {**(self.servers.tools() if self.servers is not None else {}), **self.tools}
+        if self.mode == "plan":
+            return known
+        return {k: tool for k, tool in known.items() if tool.spec.effect is not Effect.PLANS}

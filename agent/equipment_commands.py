@@ -25,11 +25,11 @@ class EquipmentCommands:
         return {"text": (await self._equipment()).instructions}
 
     async def _get_tools(self, _: Args) -> object:
-        tools = (await self._equipment()).tools.values()
+        tools = (await self._equipment()).offered().values()
         return {"tools": [_definition(tool.spec) for tool in tools]}
 
     async def _get_tool_definition(self, args: Args) -> object:
-        tool = (await self._equipment()).tools.get(str(args.get("name")))
+        tool = (await self._equipment()).find(str(args.get("name")))
         if tool is None:
             raise CommandFailed("unknown_tool", "There is no tool of this name.")
         return _definition(tool.spec)

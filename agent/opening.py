@@ -3,8 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.domain.conversation import Conversation, fold, left_by_a_crash, lost_jobs
+from agent.domain import plans
+from agent.domain.conversation import (
+    CallRecord,
+    Conversation,
+    fold,
+    left_by_a_crash,
+    lost_jobs,
+)
 from agent.domain.entries import Begun, Entry
+from agent.domain.messages import result_text
 from agent.domain.ports import History, Log
 from agent.domain.questions import answered
 from agent.recorder import Recorder
@@ -27,10 +35,17 @@ async def open_conversation(
         # Written with the first input: one that was only looked at has nothing in its file.
         recorder.begin_with(Begun(conversation_id=conversation_id, project_dir=str(project_dir)))
     else:
-        lost = left_by_a_crash(conversation, answered)
+        lost = left_by_a_crash(conversation, _answered)
         if lost:
             log("warning", "run_cut_off", run_id=conversation.open_run)
         lost += lost_jobs(conversation, new_id)
         if lost:
             await recorder.record(*lost)
     return recorder
+
+
+def _answered(record: CallRecord, payload: object) -> str:
+    """The result of a call that a person answered, whose telling was cut off."""
+    if record.call.function.name == plans.TOOL:
+        return result_text(success=True, output=plans.accepted(payload))
+    return answered(record, payload)

@@ -10,15 +10,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from agent.domain.ports import Log, ModelFailed, Project
+from agent.choice_commands import listed_models
+from agent.domain.ports import HistoryFailed, Log, ModelFailed, Project
 from agent.equipment import StartFailed
-from agent.supply import Supply
+from agent.supply import BadChoice, Supply
 
 Frame = Mapping[str, object]
 Reply = Mapping[str, object]
 
 # Requests that wait for their reply; above it the reader waits too.
 _MOST_WAITING = 200
+_CHOICES = frozenset({"select_model", "set_mode"})
 _TYPED = "(typed)"  # no frame has this type
 
 
@@ -32,6 +34,7 @@ class Panel:
         self._supply = supply
         self._write = write
         self._log = log
+        self._choosing: dict[int, anyio.Event] = {}
         self._room = anyio.Semaphore(_MOST_WAITING)
         models = deque[Frame]()
         inputs = deque[Frame]()
@@ -54,6 +57,9 @@ class Panel:
         }
         self.kinds = frozenset(self._answers)
         """The requests it knows."""
+        self.chosen = anyio.Event()
+        """Set when the last choice that was asked for is made. Another one with each choice."""
+        self.chosen.set()
         self._answers[_TYPED] = self._add_input
 
     async def take(self, kind: str, frame: Frame, tasks: TaskGroup) -> None:
@@ -61,6 +67,8 @@ class Panel:
         await self._room.acquire()
         lane = self._lanes[kind]
         lane.append(frame)
+        if kind in _CHOICES:
+            self.chosen = self._choosing[id(frame)] = anyio.Event()
         if len(lane) == 1:
             tasks.start_soon(self._serve, lane)
 
@@ -77,6 +85,8 @@ class Panel:
                 replies = ()  # the worker ends, and has said why
             for reply in replies:
                 self._write(reply)
+            if (chosen := self._choosing.pop(id(frame), None)) is not None:
+                chosen.set()
             lane.popleft()
             self._room.release()
 
@@ -99,22 +109,23 @@ class Panel:
     async def _select_model(self, frame: Frame) -> Sequence[Reply]:
         name = frame.get("model")
         try:
-            await self._supply.select_model(name if isinstance(name, str) else "")
-        except ModelFailed as exc:
+            await self._supply.choose_model(name if isinstance(name, str) else "")
+        except (ModelFailed, HistoryFailed) as exc:
             # The replies show what is still chosen.
             self._log("warning", "model_not_selected", reason=str(exc))
         return [await self._models(), await self._mode()]
 
     async def _set_mode(self, frame: Frame) -> Sequence[Reply]:
         mode = frame.get("mode")
-        await self._supply.set_mode(mode if isinstance(mode, str) else "")
+        try:
+            await self._supply.choose_mode(mode if isinstance(mode, str) else "")
+        except (BadChoice, HistoryFailed) as exc:
+            self._log("warning", "mode_not_set", reason=str(exc))
         return [await self._mode()]
 
     async def _models(self) -> Reply:
         equipment = await self._supply.wait()
-        others = await equipment.models.names()
-        names = list(dict.fromkeys([equipment.model_name, *others]))
-        return {"type": "models", "models": names, "current": equipment.model_name}
+        return {"type": "models", **await listed_models(equipment)}
 
     async def _mode(self) -> Reply:
         return {"type": "mode", "mode": (await self._supply.wait()).mode}

@@ -47,8 +47,8 @@ class Recorder:
         self._first: tuple[Entry, ...] = ()
 
     def begin_with(self, entry: Entry) -> None:
-        """The entry that goes before the first one that is recorded."""
-        self._first = (entry,)
+        """An entry that goes before the next one that is recorded, after others given so."""
+        self._first = (*self._first, entry)
 
     async def record(self, *entries: Entry) -> list[Entry]:
         """Write and sync the entries, then apply them. Raises HistoryFailed: then neither is so."""

@@ -19,10 +19,12 @@ from agent.app_tools import app_tools
 from agent.calls import Calls
 from agent.compaction import Compaction, Reason, window_of
 from agent.direct import direct_call
+from agent.domain import plans
+from agent.domain.approval import AUTO_NOTICE
 from agent.domain.compaction import ACTIVITY as COMPACTION
 from agent.domain.compaction import KEPT, cut, is_due, read_by_model
 from agent.domain.conversation import Answer
-from agent.domain.entries import Entry, Resulted, RunEnded, RunOpened, Said, Taken
+from agent.domain.entries import Chosen, Entry, Resulted, RunEnded, RunOpened, Said, Taken
 from agent.domain.events import (
     PROTOCOL_VERSION,
     ActivitySnapshot,
@@ -33,7 +35,7 @@ from agent.domain.events import (
     StateSnapshot,
     Usage,
 )
-from agent.domain.messages import HIDDEN, Message, ToolCall
+from agent.domain.messages import HIDDEN, NOTICE, Message, ToolCall
 from agent.domain.offer import NOTHING, Offer
 from agent.domain.ports import (
     HistoryFailed,
@@ -53,13 +55,12 @@ from agent.say import Say
 
 # What a run may still take to record how it ended, once it has to end.
 _CLOSING = 10.0
-NOTICE = "roost.notice"
 _BUG = (
     "Something went wrong inside roost; the log has the details. Nothing recorded is lost, and the"
     " conversation can go on."
 )
 _NOT_RECORDED = "The end of this run could not be recorded in time; the disk may be stuck."
-_AUTO_NOTICE = "Mode auto: commands run and files change without asking you first."
+_DECLINED = "Not run, as you decided. Say what you want instead, or say 'continue'."
 
 Prepared = Callable[[], Awaitable[Equipment]]
 
@@ -173,22 +174,30 @@ class Run:
                 run_id=self.run_id,
                 messages=[each.message.id for each in taken],
                 answers={answer.interrupt_id: answer.approved for answer in answers} or None,
-                payloads=self._payloads() or None,
+                payloads=self._payloads(QUESTION_TOOL, plans.TOOL) or None,
                 direct=direct,
                 app_state=self._offer.state or None,
             ),
+            *self._accepted_plans(),
         ]
 
-    def _payloads(self) -> dict[str, object]:
-        """The answers to questions: on the disk with the decision, or a crash would lose them."""
+    def _payloads(self, *tools: str) -> dict[str, object]:
+        """The answers to these tools: on the disk with the decision, or a crash would lose them."""
         calls = self._conversation.calls
         return {
             answer.interrupt_id: answer.payload
             for answer in self._work.answers
             if answer.approved
             and answer.interrupt_id in calls
-            and calls[answer.interrupt_id].call.function.name == QUESTION_TOOL
+            and calls[answer.interrupt_id].call.function.name in tools
         }
+
+    def _accepted_plans(self) -> list[Entry]:
+        """Accepting a plan ends the mode in the very step that records the decision."""
+        return [
+            Chosen(what="mode", value=plans.next_mode(payload))
+            for payload in self._payloads(plans.TOOL).values()
+        ]
 
     def _echo(self, thread_id: str) -> InputEcho | None:
         """The user's messages, so that every follower learns them. Hidden ones stay hidden."""
@@ -216,13 +225,16 @@ class Run:
 
     async def _go(self, prepared: Prepared) -> End:
         equipment = await prepared()
-        calls = self._calls = Calls(self._say, equipment, self._jobs)
+        calls = self._calls = Calls(self._say, equipment, self._jobs, self._count)
         await self._give_notice(equipment)
         if self._work.answers:
             await calls.resume(self._suspended_calls(), self._work.answers)
             self._check_stop()
             if not self._conversation.is_direct:
-                await self._take_steering()
+                is_steered = await self._take_steering() or bool(self._taken)
+                if not is_steered and self._was_declined_without_a_word():
+                    await self._notice(_DECLINED)
+                    return End("success")
         if self._conversation.is_direct:
             return await self._run_directly(calls)
         for _ in range(equipment.max_turns):
@@ -262,8 +274,18 @@ class Run:
         self._check_stop()
         return End("interrupt", interrupts) if interrupts else End("success")
 
-    async def _take_steering(self) -> None:
-        """Take in what people said meanwhile, and tell it to everybody who follows."""
+    def _was_declined_without_a_word(self) -> bool:
+        """A no with a reason is for the model to go on with; a plain no is the person's turn."""
+        calls = self._conversation.calls
+        return any(
+            not answer.approved and not answer.reason
+            for answer in self._work.answers
+            if answer.interrupt_id in calls
+            and calls[answer.interrupt_id].call.function.name != QUESTION_TOOL
+        )
+
+    async def _take_steering(self) -> bool:
+        """Take in what people said meanwhile, and tell it to everybody. Was there anything?"""
         taken: list[Waiting] = []
 
         def decision() -> list[Entry]:
@@ -273,10 +295,11 @@ class Run:
 
         await self._rec.decide(decision)
         if not taken:
-            return
+            return False
         for waiting in taken:
             self._say.message(waiting.message)
         self._say.state("queue", self._conversation.queue.shown())
+        return True
 
     async def _respond(self, response: Response, equipment: Equipment) -> None:
         if equipment.auto_compaction:
@@ -297,13 +320,14 @@ class Run:
 
     async def _request(self, response: Response, equipment: Equipment) -> None:
         told = filter(None, (equipment.instructions, self._offer.words()))
+        offered = equipment.offered()
         request = ModelInput(
             instructions="\n\n".join(told),
             messages=read_by_model(self._conversation),
             responses=self._conversation.responses,
             tools=[
-                *(tool.spec for tool in equipment.tools.values()),
-                *app_tools(self._offer, equipment.tools),
+                *(tool.spec for tool in offered.values()),
+                *app_tools(self._offer, {*equipment.tools, *offered}),
             ],
             thinking=equipment.thinking,
         )
@@ -332,15 +356,16 @@ class Run:
         return True
 
     async def _give_notice(self, equipment: Equipment) -> None:
-        """A mode that never asks says so, once a conversation, before it does anything."""
-        if equipment.mode != "auto":
-            return
-        if any(message.activity_type == NOTICE for message in self._conversation.transcript):
-            return
+        """A mode that never asks says so whenever it was chosen, before it does anything."""
+        if equipment.mode == "auto" and self._conversation.is_mode_new:
+            await self._notice(AUTO_NOTICE, mode="auto")
+
+    async def _notice(self, text: str, **more: object) -> None:
+        """Say something to people that no model reads."""
         notice = ActivitySnapshot(
             message_id=self._say.new_id(),
             activity_type=NOTICE,
-            content={"text": _AUTO_NOTICE},
+            content={"text": text, **more},
         )
         await self._rec.record(Said(message=activity_message(notice)))
         self._say(notice)

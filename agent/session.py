@@ -7,29 +7,21 @@ neither where lines come from nor what a model is.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import get_args
 
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
+from agent.choice_commands import ChoiceCommands
 from agent.commands import CommandFailed, Commands
 from agent.compaction_commands import CompactionCommands
+from agent.domain import plans
 from agent.domain.conversation import Answer, Conversation
 from agent.domain.entries import Accepted, JobEnded
 from agent.domain.events import Event, MessagesSnapshot, RunError
 from agent.domain.messages import HIDDEN, JOB, Message
 from agent.domain.offer import NOTHING
-from agent.domain.ports import (
-    Archive,
-    HistoryFailed,
-    Job,
-    Lines,
-    Log,
-    Project,
-    Thinking,
-    ToolResult,
-)
+from agent.domain.ports import Archive, HistoryFailed, Job, Lines, Log, Project, ToolResult
 from agent.domain.questions import INPUT_REQUIRED, BadAnswer, answer_text, questions_of
 from agent.equipment_commands import EquipmentCommands
 from agent.history_commands import HistoryCommands
@@ -85,7 +77,7 @@ class Session:
         self._blocked = False
         self._ending = False
         self._bad_lines = 0
-        self._supply = Supply(prepare)
+        self._supply = Supply(prepare, recorder, log)
         self._panel = Panel(project, self._supply, self._write, log)
         self._requests = ToolRequests(recorder, self._supply, self._write, self._tell, log)
         self._jobs = Jobs(self._tell_jobs, self._end_job, log)
@@ -103,15 +95,15 @@ class Session:
                 "ping": self._ping,
                 "get_state": self._get_state,
                 "find_run": self._find_run,
-                "set_thinking": self._set_thinking,
                 "stop_job": self._stop_job,
                 **equipment,
+                **ChoiceCommands(self._supply).known,
                 **self._compaction.known,
                 **queue.known,
                 **PromptCommands(self, queue.clear).known,
                 **HistoryCommands(recorder, archive, new_id, self._tell_messages).known,
             },
-            slow=("compact", *equipment),
+            slow=("compact", "list_models", *equipment),
         )
 
     # -- the life of a session -------------------------------------------------------------
@@ -214,7 +206,7 @@ class Session:
             case "command":
                 await self._answer(frame)
             case "tool_request" if self._tasks is not None:
-                self._requests.take(frame, self._tasks)
+                self._requests.take(frame, self._tasks, self._panel.chosen)
             case "approval_response":
                 self._requests.decide(frame)
             case _ if kind in self._panel.kinds and self._tasks is not None:
@@ -310,10 +302,13 @@ class Session:
         for interrupt in self.conversation.interrupts():
             record = self.conversation.calls.get(interrupt.id)
             answer = given[interrupt.id]
-            if interrupt.reason != INPUT_REQUIRED or not answer.approved or record is None:
+            if not answer.approved or record is None:
                 continue
             try:
-                answer_text(questions_of(record.call.function.arguments), answer.payload)
+                if record.call.function.name == plans.TOOL:
+                    plans.next_mode(answer.payload)
+                elif interrupt.reason == INPUT_REQUIRED:
+                    answer_text(questions_of(record.call.function.arguments), answer.payload)
             except BadAnswer as exc:
                 raise BadInput(f"Nothing was run, and the question is still open. {exc}") from exc
 
@@ -432,18 +427,6 @@ class Session:
         """Will one of the next runs have this id?"""
         waiting = any(each.run_id == run_id for each in self.conversation.queue)
         return waiting or (self._resume is not None and self._resume.run_id == run_id)
-
-    async def _set_thinking(self, args: Mapping[str, object]) -> object:
-        level = args.get("level")
-        if level is None:
-            await self._supply.set_thinking(None)
-            return {"level": None}
-        for known in get_args(Thinking):
-            if level == known:
-                await self._supply.set_thinking(known)
-                return {"level": known}
-        allowed = ", ".join(get_args(Thinking))
-        raise CommandFailed("bad_arguments", f"level must be null or one of {allowed}.")
 
     async def _stop_job(self, args: Mapping[str, object]) -> object:
         if not self._jobs.stop(str(args.get("id"))):

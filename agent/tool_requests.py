@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 import anyio
 from anyio.abc import TaskGroup
 
-from agent.domain.approval import PLAN_REFUSAL, Effect, Verdict, verdict
+from agent.domain.approval import PLAN_REFUSAL, Effect, Verdict
 from agent.domain.entries import Entry, StateSet, ToolAnswered, ToolRequested
 from agent.domain.events import Custom
 from agent.domain.ports import BadArguments, HistoryFailed, Log, PreparedCall, ToolResult
 from agent.equipment import Equipment, StartFailed
+from agent.gate import gate
 from agent.recorder import Recorder
 from agent.supply import Supply
 
@@ -48,8 +49,8 @@ class ToolRequests:
         self._open: set[str] = set()
         self._asked: dict[str, tuple[anyio.Event, list[bool]]] = {}
 
-    def take(self, frame: Frame, tasks: TaskGroup) -> None:
-        """Serve a request in a task of its own."""
+    def take(self, frame: Frame, tasks: TaskGroup, chosen: anyio.Event) -> None:
+        """Serve a request in a task of its own, once the mode that was chosen before it counts."""
         request_id = frame.get("id")
         if not isinstance(request_id, str) or not request_id:
             self._log("info", "tool_request_without_id")
@@ -59,7 +60,7 @@ class ToolRequests:
             self._answer(request_id, _failed("Too many requests at once; try again later."))
         else:
             self._open.add(request_id)
-            tasks.start_soon(self._serve, request_id, frame)
+            tasks.start_soon(self._serve, request_id, frame, chosen)
 
     def decide(self, frame: Frame) -> None:
         """An `approval_response`: the first one that fits counts, and only a plain yes approves."""
@@ -71,9 +72,10 @@ class ToolRequests:
         approved.append(frame.get("approved") is True)
         answered.set()
 
-    async def _serve(self, request_id: str, frame: Frame) -> None:
+    async def _serve(self, request_id: str, frame: Frame, chosen: anyio.Event) -> None:
         result = _failed("The worker ended before the tool did; what it did until then is done.")
         try:
+            await chosen.wait()
             result = await self._result(request_id, frame)
         except StartFailed as exc:
             result = _failed(str(exc))
@@ -90,21 +92,24 @@ class ToolRequests:
     async def _result(self, request_id: str, frame: Frame) -> ToolResult:
         equipment = await self._supply.wait()
         name, arguments = frame.get("tool_name"), frame.get("tool_args") or "{}"
-        tool = equipment.tools.get(name) if isinstance(name, str) else None
+        tool = equipment.find(name) if isinstance(name, str) else None
         if tool is None:
             return _failed(f"There is no tool {str(name)[:80]!r} here.")
-        if tool.spec.effect is Effect.ASKS:
-            return _failed("Not run: a question can only be asked in a run.")
+        if tool.spec.effect in (Effect.ASKS, Effect.PLANS):
+            return _failed("Not run: a person can only be asked in a run.")
         if not isinstance(arguments, str):
             return _failed("Not run: tool_args must be a string that holds JSON.")
         try:
             call = tool.prepare(arguments.encode("utf-8", "replace"))
         except BadArguments as exc:
             return _failed(f"Not run: {exc}")
-        match verdict(equipment.mode, tool.spec.effect):
+        # No judge is asked: whoever sent the request is there to be asked.
+        match await gate(equipment, tool.spec.name, tool.spec.effect, call):
             case Verdict.REFUSE:
                 return _failed(PLAN_REFUSAL)
-            case Verdict.ASK if not await self._approved(request_id, frame, equipment):
+            case Verdict.ASK | Verdict.JUDGE if not await self._approved(
+                request_id, frame, equipment
+            ):
                 return _failed("Not run: it was not approved.")
             case _:
                 pass

@@ -29,18 +29,24 @@ class Effect(Enum):
     """Reads from the internet, which learns what is asked for."""
     ASKS = "asks"
     """Asks the person: the answer is its result, in every mode."""
+    PLANS = "plans"
+    """Shows the person a plan; accepting it ends the mode `plan`. Only offered in that mode."""
 
 
 class Verdict(Enum):
     RUN = "run"
     ASK = "ask"
+    JUDGE = "judge"
+    """Ask a second model; what it does not allow, the person is asked for."""
     REFUSE = "refuse"
 
 
 PLAN_REFUSAL = (
     "Not run: the mode is 'plan', in which nothing is changed and no program is run."
-    " Read what you need, and describe what you would do instead."
+    " Read what you need, and then call ProposePlan with what you would do."
 )
+
+AUTO_NOTICE = "Mode auto: commands run and files change without asking you first."
 
 _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
     "standard": {
@@ -50,6 +56,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.RUNS: Verdict.ASK,
         Effect.FETCHES: Verdict.ASK,
         Effect.ASKS: Verdict.ASK,
+        Effect.PLANS: Verdict.RUN,
     },
     "plan": {
         Effect.READS: Verdict.RUN,
@@ -58,6 +65,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.RUNS: Verdict.REFUSE,
         Effect.FETCHES: Verdict.ASK,
         Effect.ASKS: Verdict.ASK,
+        Effect.PLANS: Verdict.ASK,
     },
     "auto": {
         Effect.READS: Verdict.RUN,
@@ -66,15 +74,16 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.RUNS: Verdict.RUN,
         Effect.FETCHES: Verdict.RUN,
         Effect.ASKS: Verdict.ASK,
+        Effect.PLANS: Verdict.RUN,
     },
-    # Without a judge this mode does not start; with one, what it does not allow is asked.
     "auto-with-judge": {
         Effect.READS: Verdict.RUN,
         Effect.NOTES: Verdict.RUN,
-        Effect.CHANGES: Verdict.ASK,
-        Effect.RUNS: Verdict.ASK,
-        Effect.FETCHES: Verdict.ASK,
+        Effect.CHANGES: Verdict.JUDGE,
+        Effect.RUNS: Verdict.JUDGE,
+        Effect.FETCHES: Verdict.JUDGE,
         Effect.ASKS: Verdict.ASK,
+        Effect.PLANS: Verdict.RUN,
     },
 }
 

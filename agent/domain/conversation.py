@@ -13,6 +13,8 @@ from agent.domain.entries import (
     Begun,
     Called,
     CallStarted,
+    Choice,
+    Chosen,
     Compacted,
     Entry,
     JobEnded,
@@ -36,7 +38,7 @@ from agent.domain.entries import (
     branch,
 )
 from agent.domain.events import Interrupt, Outcome, RunError, RunFinished
-from agent.domain.messages import INTERRUPTED, JOB, Message, ToolCall, result_text
+from agent.domain.messages import INTERRUPTED, JOB, NOTICE, Message, ToolCall, result_text
 from agent.domain.queue import Lane, Queue, Waiting
 from agent.domain.transcript import Transcript
 
@@ -104,6 +106,14 @@ class Conversation:
     name: Named | None = None
     compacted: Compacted | None = None
     """The last summary that a model reads in place of what was said before it."""
+    choices: dict[Choice, str | None] = field(default_factory=dict[Choice, str | None])
+    """What was chosen last, by a person or with a launch."""
+    launched_with: dict[Choice, str | None] = field(default_factory=dict[Choice, str | None])
+    """What the last launch that said anything said."""
+    is_mode_new: bool = True
+    """Was the mode chosen since a notice told of it?"""
+    servers: Callable[[], list[dict[str, object]]] = list[dict[str, object]]
+    """The MCP servers of this very process."""
     _message_ids: set[str] = field(default_factory=set[str])
 
     def apply(self, entry: Entry) -> None:
@@ -134,6 +144,8 @@ class Conversation:
             case Said(message=message):
                 self.transcript.put(message)
                 self._note_calls(message.tool_calls or ())
+                if message.activity_type == NOTICE and "mode" in (message.content or ()):
+                    self.is_mode_new = False
             case Called(message_id=message_id, calls=calls):
                 self.transcript.put_calls(message_id, calls)
                 self._note_calls(calls)
@@ -151,6 +163,8 @@ class Conversation:
             case StateSet(key=key, value=value):
                 if key == "todos" and isinstance(value, list):
                     self.todos = list(value)  # pyright: ignore[reportUnknownArgumentType]
+            case Chosen():
+                self._choose(entry)
             case RunEnded():
                 self.open_run = None
                 self.last_end = entry
@@ -179,7 +193,7 @@ class Conversation:
                 self.run_ids.add(run_id)
             case Responded():
                 self._count(entry)
-            case Named() | JobStarted() | JobEnded():
+            case Named() | Chosen() | JobStarted() | JobEnded():
                 self.apply(entry)
             case _:
                 pass
@@ -187,7 +201,7 @@ class Conversation:
     def become(self, other: "Conversation") -> None:
         """Be at another place of the same history. Whoever holds this object sees it there."""
         for each in fields(self):
-            if each.name != "background":
+            if each.name not in ("background", "servers"):
                 setattr(self, each.name, getattr(other, each.name))
 
     def is_known(self, message_id: str) -> bool:
@@ -244,6 +258,7 @@ class Conversation:
             "backgroundTasks": self.background(),
             "queue": self.queue.shown(),
             "retry": None,
+            "mcpServers": self.servers(),
         }
 
     def usage_rows(self) -> list[dict[str, object]]:
@@ -262,6 +277,13 @@ class Conversation:
         ids = [*opened.messages, *(waiting.message.id for waiting in whole)]
         for waiting in self.queue.take(ids):
             self.transcript.put(waiting.message)
+
+    def _choose(self, chosen: Chosen) -> None:
+        self.choices[chosen.what] = chosen.value
+        if chosen.at_launch:
+            self.launched_with[chosen.what] = chosen.value
+        if chosen.what == "mode":
+            self.is_mode_new = True
 
     def _note_calls(self, calls: Iterable[ToolCall]) -> None:
         for call in calls:

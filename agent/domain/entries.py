@@ -139,6 +139,18 @@ class StateSet(_Entry, tag="state"):
     value: object
 
 
+Choice = Literal["model", "mode", "thinking"]
+
+
+class Chosen(_Entry, tag="choice"):
+    """How the model's turns are done from now on. Without a value: as it is configured."""
+
+    what: Choice
+    value: str | None = None
+    at_launch: bool = False
+    """It came with the worker's launch, and not from a person meanwhile."""
+
+
 class JobStarted(_Entry, tag="job_started"):
     """A call left work running that outlives its run."""
 
@@ -237,6 +249,7 @@ Entry = (
     | CallStarted
     | Resulted
     | StateSet
+    | Chosen
     | RunEnded
     | JobStarted
     | JobEnded

@@ -15,6 +15,8 @@ ATTACHMENTS = "roost.attachments"
 INTERRUPTED = "roost.interrupted"
 HIDDEN = "roost.hidden"
 JOB = "roost.job"
+# An activity: what the worker itself has to say to people. No model reads it.
+NOTICE = "roost.notice"
 
 
 class FunctionCall(msgspec.Struct, frozen=True):

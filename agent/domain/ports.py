@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.entries import Entry, Responded
 from agent.domain.messages import Message
@@ -119,6 +120,13 @@ class PreparedCall(Protocol):
         """One short line that names what waits, for the person who is asked."""
         ...
 
+    def subject(self) -> Subject | None:
+        """What a rule of the allow list is held against; None: no rule covers this call.
+
+        May look at the disk: call it off the event loop. Never raises.
+        """
+        ...
+
     async def run(self, tell: Tell = silent) -> ToolResult:
         """Do it, telling output as it comes. Cancelling ends all that it started."""
         ...
@@ -132,6 +140,30 @@ class Tool(Protocol):
 
     def prepare(self, arguments: bytes) -> PreparedCall:
         """Check the arguments (JSON text). Raises BadArguments. Does nothing else."""
+        ...
+
+
+class ToolServers(Protocol):
+    """Servers that lend this worker their tools. They start beside everything else."""
+
+    def tools(self) -> Mapping[str, Tool]:
+        """What can be called now: a server that is not ready adds nothing."""
+        ...
+
+    def find(self, name: str) -> Tool | None:
+        """A tool by name, also of a server that is still starting: its call waits for that."""
+        ...
+
+    def state(self) -> list[dict[str, object]]:
+        """The `mcpServers` of the shared state."""
+        ...
+
+    async def wait_started(self) -> None:
+        """Return when none is starting any more. Bounded in time."""
+        ...
+
+    async def serve(self, on_change: Callable[[], None]) -> None:
+        """Start them all and keep them until cancelled; then all that they started ends."""
         ...
 
 

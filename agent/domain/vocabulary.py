@@ -84,10 +84,28 @@ COMMANDS = (
         "Changes the message that somebody saw at a place, if it still is there.",
     ),
     CommandSpec(
+        "list_models",
+        "",
+        '`{"models":["provider:name"],"current":…}`, the default first',
+        "The models to choose from.",
+    ),
+    CommandSpec(
+        "set_model",
+        "`model` (`provider:name`)",
+        '`{"model":…}`',
+        "Another model from its next turn on, recorded in the conversation.",
+    ),
+    CommandSpec(
+        "set_mode",
+        "`mode` (`standard`, `plan`, `auto`, `auto-with-judge`)",
+        '`{"mode":…,"notice":…}`; `notice` is what `auto` says of itself, else null',
+        "Another mode from the model's next turn on, recorded in the conversation.",
+    ),
+    CommandSpec(
         "set_thinking",
         "`level` (`off`, `minimal`, `low`, `medium`, `high`, or null)",
         '`{"level":…}`',
-        "How much the model thinks from its next turn on; null is its own way.",
+        "How much the model thinks from its next turn on, recorded too; null is its own way.",
     ),
     CommandSpec(
         "compact",
@@ -187,6 +205,7 @@ COMMAND_CODES = (
     Name("unknown_tool", "", "There is no tool of that name."),
     Name("settings", "", "The worker can't work with its settings; it says why, and ends."),
     Name("bad_file", "", "The file is not there, is no conversation, or can't be written."),
+    Name("settings", "", "The worker can't work with its settings; the error says why."),
     Name("history", "", "It could not be recorded, so it was not done."),
 )
 
@@ -213,6 +232,12 @@ STATE_KEYS = (
         "`{attempt, seconds, reason}` or null",
         "While a request to the model waits to be sent again.",
     ),
+    Name(
+        "mcpServers",
+        "`[{name, status, tools, error?}]`",
+        "`status` is `starting`, `ready`, `failed` (it never was ready) or `ended`; `tools` is how"
+        " many it lends, `error` why it lends none.",
+    ),
 )
 
 CUSTOM_NAMES = (
@@ -236,7 +261,18 @@ CUSTOM_NAMES = (
 
 ACTIVITY_TYPES = (
     Name("roost.compaction", "`{text}`", "A summary that a model reads in place of what was said."),
-    Name("roost.notice", "`{text}`", "In mode `auto`, once a conversation: nothing is asked for."),
+    Name(
+        "roost.notice",
+        "`{text, mode?}`",
+        "What the worker has to say: that mode `auto` asks for nothing, each time it was chosen"
+        " (`mode` is `auto` then); that a declined call ended the run.",
+    ),
+    Name(
+        "roost.judge",
+        "`{toolCallId, tool, verdict, reason, judge}`",
+        "What the judge of mode `auto-with-judge` said of a call: `allow`, or `ask` (the person is"
+        " asked). `judge` is its model.",
+    ),
 )
 
 METADATA_KEYS = (

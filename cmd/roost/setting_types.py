@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Never, cast
 
+from agent.domain.allow import AllowList
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -115,6 +117,13 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(_text(item) for item in cast("list[object]", value))
 
 
+def _rules(value: object) -> tuple[str, ...]:
+    """A list, or one rule a line: a rule may have spaces in it."""
+    rules = _folders(value)
+    AllowList.of(rules)  # a bad rule is a ValueError
+    return rules
+
+
 def _origins(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.replace(",", " ").split()
@@ -187,6 +196,10 @@ ORIGINS = Kind(
     " or a default port",
 )
 FOLDERS = Kind(_folders, "a list of folders, or one folder a line")
+RULES = Kind(
+    _rules,
+    'a list of rules (or one a line) such as "Edit", "Bash(git status*)" or "mcp__docs__*"',
+)
 SECRET = Kind(_secret, "text that is not empty", is_secret=True)
 
 

@@ -24,6 +24,7 @@ from roost.setting_types import (
     ORIGINS,
     PORT,
     POSITIVE_DURATION,
+    RULES,
     SECRET,
     SWITCH,
     TEXT,
@@ -65,6 +66,18 @@ class AgentSection:
         choice(*get_args(Mode)),
         Says("What the agent may do without asking. `auto` never asks."),
     ] = "standard"
+    allow: Annotated[
+        tuple[str, ...],
+        RULES,
+        Says(
+            "Calls that are made without asking: `Bash(git status*)`, `Edit(docs/**)`, `WebFetch`."
+        ),
+    ] = ()
+    judge_model: Annotated[
+        str | None,
+        TEXT,
+        Says("Who judges in mode `auto-with-judge`, as `provider:name`. Unset: the same model."),
+    ] = None
     thinking: Annotated[
         Thinking | None,
         choice(*get_args(Thinking)),

@@ -312,7 +312,7 @@ def catalogue(log: FakeLog | None = None, url: str | None = None, **environ: str
 
 async def test_a_local_servers_own_models_are_listed_the_default_first() -> None:
     with openai_server() as server:
-        server.models = ["llama", "qwen"]
+        server.lists("llama", "qwen")
         found = catalogue(url=server.url)
         expected = ["openai:mine", "openai:llama", "openai:qwen", "demo:scripted"]
         assert await found.names() == await found.names() == expected

@@ -117,7 +117,7 @@ async def test_a_model_that_does_not_exist_changes_nothing_and_both_replies_come
         assert "model_not_selected" in scene.log.names()
 
 
-@pytest.mark.parametrize("mode", ["yolo", "", None, 3, "auto-with-judge"])
+@pytest.mark.parametrize("mode", ["yolo", "", None, 3])
 async def test_a_mode_that_can_not_be_is_ignored_and_the_reply_shows_the_old_one(
     mode: object,
 ) -> None:
@@ -294,4 +294,14 @@ async def test_a_full_disk_keeps_a_request_from_running() -> None:
         scene.history.is_full = True
         await scene.send(type="tool_request", id="t1", tool_name="Do", tool_args="{}")
         assert "could not be written" in str((await reply(scene, "tool_result"))["error"])
+        assert scene.tool.ran == []
+
+
+async def test_a_request_is_served_in_the_mode_that_was_chosen_before_it() -> None:
+    """Who is hurt: a page that sets `plan` and asks for a command that must not run any more."""
+    async with one_session(mode="auto") as scene:
+        await scene.send(type="set_mode", mode="plan")
+        await scene.send(type="tool_request", id="t1", tool_name="Do", tool_args='{"what":"x"}')
+        told = await scene.lines.wait_for(lambda line: line["type"] == "tool_result")
+        assert "the mode is 'plan'" in str(told["error"])
         assert scene.tool.ran == []

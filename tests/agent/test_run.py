@@ -68,6 +68,7 @@ async def test_a_text_run_is_framed_and_streamed_piece_by_piece() -> None:
             "backgroundTasks": {"running": 0, "jobs": []},
             "queue": [],
             "retry": None,
+            "mcpServers": [],
         }
         assert finished["outcome"] == {"type": "success"}
         assert finished["usage"] == [

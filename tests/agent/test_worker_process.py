@@ -240,12 +240,12 @@ async def test_a_second_process_on_a_conversation_is_refused_with_one_line(tmp_p
         assert len(second.stderr.splitlines()) == 1
 
 
-async def test_the_mode_that_needs_a_judge_does_not_start_without_one(tmp_path: Path) -> None:
-    place = a_place(tmp_path)
+async def test_a_judge_that_can_not_be_a_model_is_named_at_the_start(tmp_path: Path) -> None:
+    place = a_place(tmp_path, ROOST_AGENT__JUDGE_MODEL="nobody")
     async with worker(place, "--mode", "auto-with-judge") as it:
         error = await it.next_line()
         assert error["type"] == "RUN_ERROR"
-        assert "agent.mode" in str(error["message"])
+        assert "agent.judge_model" in str(error["message"])
         with anyio.fail_after(PATIENCE):
             assert await it.process.wait() == 2
 

@@ -20,6 +20,7 @@ import anyio
 from anyio.abc import Process
 from msgspec import Meta
 
+from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import Job, Tell, ToolResult, ToolSpec, silent
 from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
@@ -99,6 +100,9 @@ class _Call:
     def summary(self) -> str:
         return self.command
 
+    def subject(self) -> Subject | None:
+        return Subject("command", self.command)
+
     async def run(self, tell: Tell = silent) -> ToolResult:
         guard, held = os.pipe()
         try:
@@ -151,6 +155,9 @@ class _Background:
     @property
     def summary(self) -> str:
         return f"{self.call.command} (in the background)"
+
+    def subject(self) -> Subject | None:
+        return self.call.subject()
 
     async def run(self, tell: Tell = silent) -> ToolResult:
         label = " ".join((self.description or self.call.command).split())

@@ -10,6 +10,7 @@ from typing import Annotated
 import anyio.to_thread
 from msgspec import Meta
 
+from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import BadArguments, Tell, ToolResult, ToolSpec, silent
 from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
@@ -27,6 +28,11 @@ class FileCall:
 
     summary: str
     work: Callable[[], ToolResult]
+    about: Callable[[], Subject | None] = lambda: None
+    """Where it changes something, if it does."""
+
+    def subject(self) -> Subject | None:
+        return self.about()
 
     async def run(self, tell: Tell = silent) -> ToolResult:
         # Not abandoned when cancelled: a write that has begun is finished, and known.
@@ -118,7 +124,11 @@ class Write:
     def prepare(self, arguments: bytes) -> FileCall:
         found = read_arguments(_WriteArguments, arguments)
         size = len(found.content.encode())
-        return FileCall(f"{found.path} ({size} bytes)", lambda: self._write(found, size))
+        return FileCall(
+            f"{found.path} ({size} bytes)",
+            lambda: self._write(found, size),
+            lambda: self._sandbox.subject(found.path),
+        )
 
     def _write(self, wanted: _WriteArguments, size: int) -> ToolResult:
         path = self._sandbox.resolve(wanted.path)
@@ -155,7 +165,9 @@ class Edit:
             raise BadArguments("`old` is empty; use Write for a new file.")
         if found.old == found.new:
             raise BadArguments("`old` and `new` are the same.")
-        return FileCall(found.path, lambda: self._edit(found))
+        return FileCall(
+            found.path, lambda: self._edit(found), lambda: self._sandbox.subject(found.path)
+        )
 
     def _edit(self, wanted: _EditArguments) -> ToolResult:
         path = self._sandbox.resolve(wanted.path)

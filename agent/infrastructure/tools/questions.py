@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import Tell, ToolResult, ToolSpec, silent
 from agent.domain.questions import TOOL, Questions
@@ -28,6 +29,9 @@ class AskUserQuestion:
 @dataclass(frozen=True, slots=True)
 class _Call:
     summary: str
+
+    def subject(self) -> Subject | None:
+        return None
 
     async def run(self, tell: Tell = silent) -> ToolResult:
         """Never asked for: its result is the answer."""

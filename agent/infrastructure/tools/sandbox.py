@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.domain.allow import Subject
+
+# Settings of roost with what they allow, and hooks that git runs.
+_DECIDES = frozenset({".roost", ".git"})
+
 
 class OutsideSandbox(Exception):
     """The path leads out. The message is for the model."""
@@ -42,6 +47,19 @@ class Sandbox:
                 f"{path}{through} is outside of the folders that may be used: {allowed}."
             )
         return real
+
+    def subject(self, path: str) -> Subject | None:
+        """The path for a rule of the allow list, by where it really leads.
+
+        None where a file decides what runs or what is allowed: no rule lets that change unasked.
+        """
+        try:
+            real = self.resolve(path)
+        except OutsideSandbox:
+            return None
+        if any(part.lower() in _DECIDES for part in real.parts):
+            return None
+        return Subject("path", self.shown(real))
 
     def shown(self, path: Path) -> str:
         """The path as short as it is clear."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import Tell, ToolResult, ToolSpec, silent
 from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
@@ -46,6 +47,9 @@ class _Call:
     @property
     def summary(self) -> str:
         return f"{len(self.todos)} items"
+
+    def subject(self) -> Subject | None:
+        return None
 
     async def run(self, tell: Tell = silent) -> ToolResult:
         items: list[object] = msgspec.to_builtins(self.todos)

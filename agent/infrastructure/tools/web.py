@@ -17,6 +17,7 @@ import anyio.to_thread
 import httpx2
 from msgspec import Meta
 
+from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import BadArguments, Tell, ToolResult, ToolSpec, silent
 from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
@@ -135,6 +136,9 @@ class WebFetch:
 class _Call:
     summary: str
     tool: WebFetch
+
+    def subject(self) -> Subject | None:
+        return Subject("text", self.summary)
 
     async def run(self, tell: Tell = silent) -> ToolResult:
         return await self.tool.fetch(self.summary)

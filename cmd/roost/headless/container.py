@@ -5,6 +5,7 @@ from dependency_injector import containers, providers
 from agent.infrastructure.models.catalogue import Catalogue
 from agent.infrastructure.tools.bash import Bash
 from agent.infrastructure.tools.files import Edit, Read, Write
+from agent.infrastructure.tools.plans import ProposePlan
 from agent.infrastructure.tools.questions import AskUserQuestion
 from agent.infrastructure.tools.search import Glob, Grep
 from agent.infrastructure.tools.todos import TodoWrite
@@ -42,5 +43,6 @@ class HeadlessContainer(containers.DeclarativeContainer):
         providers.Singleton(Glob, sandbox=sandbox),
         providers.Singleton(TodoWrite),
         providers.Singleton(AskUserQuestion),
+        providers.Singleton(ProposePlan),
         providers.Singleton(WebFetch, allow_private=allow_private),
     )

@@ -82,7 +82,7 @@ async def opened(
             mode=options.mode,
             new_id=new_id,
             log=log,
-            quiet=not options.serve,
+            is_one_task=not options.serve,
             is_guest=is_guest,
         )
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from agent.domain.allow import AllowList
 from agent.domain.approval import Mode
+from agent.domain.entries import Choice
 from agent.domain.ports import LanguageModel, ModelFailed, Models, Tool
 from agent.equipment import DEFAULT_MAX_TURNS, Equipment, StartFailed
 from agent.infrastructure.tools.sandbox import Sandbox
@@ -18,11 +20,6 @@ from roost.headless.deferred_log import DeferredLog
 from roost.home import RoostHome
 
 Level = Literal["debug", "info", "warning", "error"]
-
-_NO_JUDGE = (
-    "The mode 'auto-with-judge' needs a judge, and none can be set up yet. Set agent.mode (or"
-    " --mode) to standard, plan or auto."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +33,7 @@ class Preparation:
     mode: str | None
     new_id: Callable[[], str]
     log: DeferredLog
-    quiet: bool = False
+    is_one_task: bool = False
     is_guest: bool = False
     """Logging was set up by the program that this one lives in."""
 
@@ -53,8 +50,6 @@ class Preparation:
             self.log("warning", "settings_ignored", reason=sentence)
         agent = settings.agent
         mode = cast(Mode, self.mode or agent.mode)
-        if mode == "auto-with-judge":
-            raise StartFailed(_NO_JUDGE)
 
         from agent.infrastructure.models.catalogue import DEFAULT_MODEL, ProviderAccess
         from roost.headless.container import HeadlessContainer
@@ -86,6 +81,10 @@ class Preparation:
             model: LanguageModel = models.find(model_name)
         except ModelFailed as exc:
             raise StartFailed(str(exc)) from exc
+        try:
+            judge = models.find(agent.judge_model) if agent.judge_model else None
+        except ModelFailed as exc:
+            raise StartFailed(f"agent.judge_model: {exc}") from exc
         return Equipment(
             model=model,
             model_name=model_name,
@@ -98,12 +97,21 @@ class Preparation:
                 agent.custom_instructions,
             ),
             models=models,
+            judge=judge,
+            judge_name=agent.judge_model,
+            allowed=AllowList.of(agent.allow),
+            given=self._given(),
+            is_one_task=self.is_one_task,
             thinking=agent.thinking,
             context_window=agent.context_window,
             auto_compaction=agent.auto_compaction,
             max_turns=agent.max_turns or DEFAULT_MAX_TURNS,
             tool_approval_timeout=settings.worker.tool_approval_timeout,
         )
+
+    def _given(self) -> dict[Choice, str]:
+        given: dict[Choice, str | None] = {"model": self.model, "mode": self.mode}
+        return {what: value for what, value in given.items() if value is not None}
 
     def _log_to(self, stderr_json: bool, level: Level) -> None:
         import structlog
@@ -112,7 +120,7 @@ class Preparation:
 
         if not self.is_guest:
             # Who runs one task wants its answer; what went well is for the operator of a daemon.
-            configure("warning" if self.quiet and level == "info" else level, stderr_json)
+            configure("warning" if self.is_one_task and level == "info" else level, stderr_json)
         log = structlog.get_logger()
 
         def write(level: str, event: str, /, **fields: object) -> None:

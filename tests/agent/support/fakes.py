@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
+from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.entries import Entry, decode_entry, encode_entry
 from agent.domain.ports import (
@@ -267,6 +268,9 @@ class _FakeCall:
     @property
     def summary(self) -> str:
         return self.what
+
+    def subject(self) -> Subject | None:
+        return Subject("command", self.what)
 
     async def run(self, tell: Tell = silent) -> ToolResult:
         self.tool.ran.append(self.what)

@@ -1,6 +1,6 @@
 """One session with fakes around it: `async with one_session(...) as scene`."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,6 +137,7 @@ async def one_session(
     tool: FakeTool | None = None,
     lines: FakeLines | None = None,
     serve: bool = True,
+    equip: Callable[[Equipment], Equipment] = lambda equipment: equipment,
 ) -> AsyncGenerator[Scene]:
     """A session that is served until the block ends. Tools: Do (runs) and Look (reads)."""
     history = history or FakeHistory()
@@ -162,7 +163,7 @@ async def one_session(
     )
 
     async def prepare() -> Equipment:
-        return equipment
+        return equip(equipment)
 
     async def save(name: str, data: bytes) -> str:
         saved[name] = data
