@@ -62,27 +62,27 @@ T = TypeVar("T")
 THINKING = ("off", "minimal", "low", "medium", "high")
 
 
-class _Done(Shape, frozen=True):
+class _Done(Shape, frozen=True, kw_only=True):
     """There is nothing to tell."""
 
 
-class _Text(Shape, frozen=True):
+class _Text(Shape, frozen=True, kw_only=True):
     text: str | None = None
 
 
-class _Queue(Shape, frozen=True):
+class _Queue(Shape, frozen=True, kw_only=True):
     queue: tuple[QueuedMessage, ...] = ()
 
 
-class _Points(Shape, frozen=True):
+class _Points(Shape, frozen=True, kw_only=True):
     messages: tuple[ForkPoint, ...] = ()
 
 
-class _Commands(Shape, frozen=True):
+class _Commands(Shape, frozen=True, kw_only=True):
     commands: tuple[SlashCommand, ...] = ()
 
 
-class _Chosen(Shape, frozen=True):
+class _Chosen(Shape, frozen=True, kw_only=True):
     model: str = ""
     mode: str = ""
     level: str | None = None
@@ -94,7 +94,7 @@ class _Chosen(Shape, frozen=True):
     status: AdmissionStatus = "unknown"
 
 
-class _Rows(Shape, frozen=True):
+class _Rows(Shape, frozen=True, kw_only=True):
     sessions: tuple[SessionSummary, ...] = ()
 
 

@@ -18,7 +18,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """A value that crosses the boundary."""
 
 
-class Interrupt(Shape, frozen=True):
+class Interrupt(Shape, frozen=True, kw_only=True):
     """Something that a suspended run waits for: an approval, or an answer."""
 
     id: str
@@ -28,7 +28,7 @@ class Interrupt(Shape, frozen=True):
     response_schema: Json | None = None
 
 
-class QueuedMessage(Shape, frozen=True):
+class QueuedMessage(Shape, frozen=True, kw_only=True):
     """A message that waits."""
 
     id: str
@@ -36,14 +36,14 @@ class QueuedMessage(Shape, frozen=True):
     lane: Lane = "steering"
 
 
-class ContextUsage(Shape, frozen=True):
+class ContextUsage(Shape, frozen=True, kw_only=True):
     """How full the model's window is."""
 
     tokens: int = 0
     limit: int | None = None
 
 
-class WorkerState(Shape, frozen=True):
+class WorkerState(Shape, frozen=True, kw_only=True):
     """What a worker says of its conversation."""
 
     run_id: str | None = None
@@ -61,7 +61,7 @@ class WorkerState(Shape, frozen=True):
     context: ContextUsage | None = None
 
 
-class SessionState(Shape, frozen=True):
+class SessionState(Shape, frozen=True, kw_only=True):
     """What a user interface needs to know of a session besides its messages."""
 
     active_session_id: str
@@ -92,7 +92,7 @@ class SessionState(Shape, frozen=True):
         return self.worker.interrupts if self.worker else ()
 
 
-class Window(Shape, frozen=True):
+class Window(Shape, frozen=True, kw_only=True):
     """Which part of a long history a snapshot holds."""
 
     first: int
@@ -100,7 +100,7 @@ class Window(Shape, frozen=True):
     total: int
 
 
-class MessagesPage(Shape, frozen=True):
+class MessagesPage(Shape, frozen=True, kw_only=True):
     """Messages before those that one has, oldest first."""
 
     messages: tuple[msgspec.Raw, ...]
@@ -108,14 +108,14 @@ class MessagesPage(Shape, frozen=True):
     total: int
 
 
-class Replay(Shape, frozen=True):
+class Replay(Shape, frozen=True, kw_only=True):
     """What became of the events that a client missed."""
 
     status: Literal["complete", "partial", "unavailable"]
     reason: str | None = None
 
 
-class Snapshot(Shape, frozen=True):
+class Snapshot(Shape, frozen=True, kw_only=True):
     """The coherent state of a session at a cursor. The truth, whatever was shown before.
 
     Show `messages`, then feed `events`: they lead from the messages to the open run (its
@@ -144,7 +144,7 @@ class Snapshot(Shape, frozen=True):
         )
 
 
-class SessionSummary(Shape, frozen=True):
+class SessionSummary(Shape, frozen=True, kw_only=True):
     """One row of the list of sessions."""
 
     active_session_id: str
@@ -165,7 +165,7 @@ class SessionSummary(Shape, frozen=True):
     worker_pid: int | None = None
 
 
-class Admission(Shape, frozen=True):
+class Admission(Shape, frozen=True, kw_only=True):
     """What became of a prompt: it is in the conversation, and runs now or when its turn comes."""
 
     admission: Literal["started", "queued", "ignored"]
@@ -173,7 +173,7 @@ class Admission(Shape, frozen=True):
     lane: Lane | None = None
 
 
-class RunOutcome(Shape, frozen=True):
+class RunOutcome(Shape, frozen=True, kw_only=True):
     """How the run that a prompt was part of ended."""
 
     outcome: Literal["success", "interrupt", "cancelled", "error", "unknown"]
@@ -182,14 +182,14 @@ class RunOutcome(Shape, frozen=True):
     error: str | None = None
 
 
-class Removed(Shape, frozen=True):
+class Removed(Shape, frozen=True, kw_only=True):
     """What was taken out of the queue."""
 
     removed: tuple[QueuedMessage, ...] = ()
     aborted: bool = False
 
 
-class TreeNode(Shape, frozen=True):
+class TreeNode(Shape, frozen=True, kw_only=True):
     """One message or compaction in the tree of a conversation."""
 
     id: str
@@ -202,42 +202,42 @@ class TreeNode(Shape, frozen=True):
     tool_calls: int = 0
 
 
-class SessionTree(Shape, frozen=True):
+class SessionTree(Shape, frozen=True, kw_only=True):
     """All branches of a conversation, flat, in the order they were written."""
 
     nodes: tuple[TreeNode, ...]
     leaf_id: str | None = None
 
 
-class Navigated(Shape, frozen=True):
+class Navigated(Shape, frozen=True, kw_only=True):
     """Where the conversation is now, and the text to edit, if a user's message was chosen."""
 
     editor_text: str = ""
     leaf_id: str | None = None
 
 
-class Forked(Shape, frozen=True):
+class Forked(Shape, frozen=True, kw_only=True):
     """The new conversation, which this client has been moved to."""
 
     conversation_id: str
     selected_text: str = ""
 
 
-class ForkPoint(Shape, frozen=True):
+class ForkPoint(Shape, frozen=True, kw_only=True):
     """A user's message that a fork can begin before."""
 
     id: str
     text: str
 
 
-class TokenCounts(Shape, frozen=True):
+class TokenCounts(Shape, frozen=True, kw_only=True):
     input: int = 0
     output: int = 0
     cached_input: int = 0
     total: int = 0
 
 
-class SessionStats(Shape, frozen=True):
+class SessionStats(Shape, frozen=True, kw_only=True):
     """Counts over the whole conversation."""
 
     messages: int = 0
@@ -254,7 +254,7 @@ class SessionStats(Shape, frozen=True):
     context: ContextUsage | None = None
 
 
-class ToolDefinition(Shape, frozen=True):
+class ToolDefinition(Shape, frozen=True, kw_only=True):
     """What a model is told of a tool. Never the tool itself."""
 
     name: str
@@ -263,20 +263,20 @@ class ToolDefinition(Shape, frozen=True):
     effect: str | None = None
 
 
-class SlashCommand(Shape, frozen=True):
+class SlashCommand(Shape, frozen=True, kw_only=True):
     name: str
     description: str = ""
     source: str = ""
 
 
-class ModelCatalog(Shape, frozen=True):
+class ModelCatalog(Shape, frozen=True, kw_only=True):
     """The models that are configured, the chosen one among them."""
 
     models: tuple[str, ...]
     current: str | None = None
 
 
-class Compacted(Shape, frozen=True):
+class Compacted(Shape, frozen=True, kw_only=True):
     """What a compaction came to."""
 
     summary: str = ""
@@ -286,7 +286,7 @@ class Compacted(Shape, frozen=True):
     tokens_after: int | None = None
 
 
-class QueueMutation(Shape, frozen=True):
+class QueueMutation(Shape, frozen=True, kw_only=True):
     """What to do with a message that waits."""
 
     kind: Literal["delete", "move", "replace"]
@@ -295,7 +295,7 @@ class QueueMutation(Shape, frozen=True):
     lane: Lane | None = None
 
 
-class Answer(Shape, frozen=True):
+class Answer(Shape, frozen=True, kw_only=True):
     """A person's decision about one open interrupt."""
 
     interrupt_id: str

@@ -1,0 +1,549 @@
+"""One client of the local server: its commands in, its records out.
+
+Rules for editing: what a line means is decided in `_take`, a plain function, before anything waits;
+a command is a task of its own, so that a slow one holds nobody up; everything to the client goes
+through one queue, in order, so a snapshot always comes before the events behind it.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.abc
+import msgspec
+import structlog
+from anyio.abc import TaskGroup
+
+from connection.commands import COMMANDS
+from connection.execution import Directory, Household, Session, thread_of
+from connection.failures import CapabilityUnavailable, CommandRefused, ConnectionFailure
+from connection.follower import Events, Follower, Joined
+from connection.journal import CommandJournal, JournalFailed, Key
+from connection.negotiation import SCHEMA_ID, SERVER_CAPABILITIES, Offer
+from connection.outgoing import Outgoing
+from connection.records import (
+    PROTOCOL,
+    VERSION,
+    Attached,
+    AttachedClient,
+    BadEnvelope,
+    DaemonClosing,
+    DaemonHello,
+    Envelope,
+    ErrorInfo,
+    InlineSnapshot,
+    ListItem,
+    ProtocolName,
+    Purpose,
+    Response,
+    SessionClosed,
+    SessionEventRecord,
+    SessionStatusRecord,
+    SnapshotFailed,
+    SnapshotHead,
+    SnapshotStream,
+    encode,
+    envelope,
+)
+from connection.shapes import SessionSummary, Snapshot
+from connection.transfer import CHUNK_BYTES, size_of, transfer
+from sessions.domain.keys import Cursor, ThreadKey, ThreadOptions
+from sessions.domain.ports import Threads, ThreadView
+from sessions.domain.splitter import LineSplitter, LineTooLong
+
+log = structlog.stdlib.get_logger()
+
+_UNCERTAIN = (
+    "this was received before and has no result: it may have happened; look before you repeat it"
+)
+_READ_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSettings:
+    """Limits of one connection."""
+
+    max_events: int = 1024
+    max_bytes: int = 8 * 2**20
+    max_line_bytes: int = 20 * 2**20
+    max_commands: int = 256
+    """Commands of one client that may be on their way at once; it is not read from above that."""
+    write_timeout: float = 10.0
+    chunk_bytes: int = CHUNK_BYTES
+
+
+@dataclass(slots=True, eq=False)
+class Attachment:
+    """A session that the client follows."""
+
+    session: Session
+    active_id: str
+    last_messages: int | None
+    is_chunked: bool
+    misses: Purpose | None = None
+    """Its events are dropped until a catch-up of this purpose."""
+    running: int = 0
+    """Commands that change something and go on, whatever becomes of the connection."""
+    has_left: bool = False
+
+    def leave(self) -> None:
+        """The client follows no longer. The follower stays until the last command has ended."""
+        self.has_left = True
+        self.session.admissions.cancel_all()
+        if not self.running:
+            self.session.follower.close()
+
+    def ended(self) -> None:
+        """A command that changes something has ended."""
+        self.running -= 1
+        if self.has_left and not self.running:
+            self.session.follower.close()
+
+    @property
+    def key(self) -> ThreadKey:
+        return self.session.follower.key
+
+
+class Peer:
+    """Implements nothing: the server's side of one connection."""
+
+    def __init__(
+        self,
+        stream: anyio.abc.ByteStream,
+        threads: Threads,
+        directory: Directory,
+        household: Household,
+        journal: CommandJournal,
+        settings: PeerSettings,
+        closed: Callable[[ThreadKey, str, str], None],
+        work: TaskGroup,
+    ) -> None:
+        self._stream = stream
+        self._threads = threads
+        self._directory = directory
+        self._household = household
+        self._journal = journal
+        self._settings = settings
+        self._closed = closed
+        self._work = work
+        self._out = Outgoing(settings.max_events, settings.max_bytes)
+        self._news = anyio.Event()
+        self._written = anyio.Event()
+        self._attached: dict[str, Attachment] = {}
+        self._slots = anyio.Semaphore(settings.max_commands)
+        self._scope = anyio.CancelScope()
+        self._is_ending = False
+        self._offer = Offer(0, frozenset())
+        self._unwatch = threads.watch(self._changed)
+
+    # Its life
+
+    async def serve(self, revision: int, hello: Mapping[str, Any]) -> None:
+        """Speak first, then serve the connection until it ends."""
+        capabilities = SERVER_CAPABILITIES[revision]
+        self._offer = Offer(revision, capabilities)
+        self._put(
+            DaemonHello(
+                protocol=ProtocolName(name=PROTOCOL, version=VERSION),
+                schema_revision=revision,
+                schema_id=SCHEMA_ID,
+                server_capabilities=tuple(sorted(capabilities)),
+                **hello,
+            )
+        )
+        log.info("client_connected")
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._write_out)
+                    await self._read(tasks)
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._unwatch()
+            for attachment in self._attached.values():
+                attachment.leave()
+            self._attached.clear()
+            log.info("client_disconnected")
+
+    def end(self, reason: str) -> None:
+        """Tell the client that the daemon closes on purpose, and end once that is written."""
+        if not self._is_ending:
+            self._is_ending = True
+            for attachment in tuple(self._attached.values()):
+                text = "the daemon was shut down; the conversation is safe"
+                self.session_closed(attachment.key, reason, text)
+            self._put(DaemonClosing(reason=reason))
+
+    def cut(self) -> None:
+        """Hang up."""
+        self._scope.cancel()
+
+    def follows(self, key: ThreadKey) -> bool:
+        return any(attachment.key == key for attachment in self._attached.values())
+
+    def session_closed(self, key: ThreadKey, reason: str, message: str) -> None:
+        """Always delivered, whatever else is dropped."""
+        for active_id, attachment in tuple(self._attached.items()):
+            if attachment.key == key:
+                del self._attached[active_id]
+                attachment.leave()
+                self._put(
+                    SessionClosed(active_session_id=active_id, reason=reason, message=message)
+                )
+
+    # In
+
+    async def _read(self, tasks: TaskGroup) -> None:
+        splitter = LineSplitter(self._settings.max_line_bytes)
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while True:
+                try:
+                    lines = splitter.feed(await self._stream.receive(_READ_BYTES))
+                except LineTooLong as exc:
+                    log.warning("client_line_too_long", reason=str(exc))
+                    return
+                for line in lines:
+                    if line.strip():
+                        await self._slots.acquire()
+                        self._take(line, tasks)
+                while self._out.is_clogged:
+                    self._written = anyio.Event()
+                    await self._written.wait()
+
+    def _take(self, line: bytes, tasks: TaskGroup) -> None:
+        try:
+            found = envelope(line)
+        except BadEnvelope as exc:
+            self._refuse(exc.id or "", "parse", "bad_envelope", str(exc))
+            self._slots.release()
+            return
+        name = str(found.command.get("type"))
+        try:
+            fields = _fields(found)
+            self._offer.check(name, fields)
+            attachment = self._begin(name, fields)
+        except CapabilityUnavailable as exc:
+            self._refuse(found.id, name, "capability_unavailable", str(exc), exc.capability)
+            self._slots.release()
+        except CommandRefused as exc:
+            self._refuse(found.id, name, exc.code, str(exc))
+            self._slots.release()
+        else:
+            if COMMANDS[name].kind == "mutating":
+                # It goes on without the connection, so that a repeat finds its one result.
+                self._work.start_soon(self._change, found, name, fields, attachment)
+            else:
+                tasks.start_soon(self._read_for, found, name, fields, attachment)
+
+    def _begin(self, name: str, fields: Mapping[str, object]) -> Attachment | None:
+        """What a command promises before anything waits. Raises CommandRefused."""
+        if not COMMANDS[name].in_session:
+            return None
+        attachment = self._attached.get(str(fields.get("activeSessionId")))
+        if attachment is None:
+            raise CommandRefused("not_attached", "this connection does not follow that session")
+        attachment.session.begin(name, fields)
+        if COMMANDS[name].kind == "mutating":
+            attachment.running += 1
+        return attachment
+
+    async def _change(
+        self, found: Envelope, name: str, fields: dict[str, object], attachment: Attachment | None
+    ) -> None:
+        try:
+            key = (found.client_id, found.id)
+            self._put_line(await self._once(key, name, fields, attachment))
+        finally:
+            self._slots.release()
+            if attachment is not None:
+                attachment.ended()
+
+    async def _read_for(
+        self, found: Envelope, name: str, fields: dict[str, object], attachment: Attachment | None
+    ) -> None:
+        try:
+            if (response := await self._answer(found, name, fields, attachment)) is not None:
+                self._put_line(response)
+        finally:
+            self._slots.release()
+
+    async def _once(
+        self, key: Key, name: str, fields: dict[str, object], attachment: Attachment | None
+    ) -> bytes:
+        """A command that changes something: recorded, done, recorded. Never done a second time."""
+        journal = self._journal
+        if not journal.begin(key):
+            result = await journal.result(key)
+            return result or _failed(key[1], name, "command_result_uncertain", _UNCERTAIN)
+        try:
+            await journal.received(key, name)
+            result = await self._respond(key[1], name, fields, attachment)
+            journal.completed(key, result)
+            return result
+        except JournalFailed as exc:
+            return _failed(key[1], name, "journal", str(exc))
+        finally:
+            journal.abandoned(key)
+
+    async def _answer(
+        self,
+        found: Envelope,
+        name: str,
+        fields: dict[str, object],
+        attachment: Attachment | None,
+    ) -> bytes | None:
+        if name == "ack_result":
+            self._journal.acknowledged((found.client_id, str(fields.get("commandId"))))
+            return None
+        if name == "attach":
+            await self._attach(found, fields)
+            return None
+        if name == "detach" and attachment is not None:
+            self._attached.pop(attachment.active_id, None)
+            attachment.leave()
+            return _done(found.id, name, {})
+        if name == "list_saved_sessions":
+            await self._list_saved(found, fields)
+            return None
+        return await self._respond(found.id, name, fields, attachment)
+
+    async def _respond(
+        self, command_id: str, name: str, fields: dict[str, object], attachment: Attachment | None
+    ) -> bytes:
+        """Carry a command out and word its answer."""
+        try:
+            given = {k: v for k, v in fields.items() if k != "activeSessionId"}
+            if attachment is not None:
+                data = await attachment.session.execute(name, given)
+            else:
+                data = await self._household.execute(name, given)
+                if name == "kill":
+                    text = "the session was stopped; its conversation is safe"
+                    self._closed(thread_of(fields), "killed", text)
+        except CapabilityUnavailable as exc:
+            return _failed(command_id, name, "capability_unavailable", str(exc), exc.capability)
+        except CommandRefused as exc:
+            return _failed(command_id, name, exc.code, str(exc))
+        except ConnectionFailure as exc:
+            return _failed(command_id, name, "failed", str(exc))
+        except msgspec.ValidationError as exc:
+            return _failed(command_id, name, "bad_arguments", f"{name}: {exc}")
+        except Exception:
+            # The last stop of one command's troubles: other commands and clients go on.
+            log.exception("command_failed", command=name)
+            return _failed(command_id, name, "internal", "a fault of roost; `roost logs` says more")
+        if isinstance(data, Snapshot):
+            data = InlineSnapshot(head=SnapshotHead.of(data), messages=data.messages)
+        return _done(command_id, name, data)
+
+    async def _list_saved(self, found: Envelope, fields: Mapping[str, object]) -> None:
+        """Row by row, so that a long list shows before it ends."""
+        told = await self._household.execute("list_saved_sessions", fields)
+        rows: list[SessionSummary] = msgspec.convert(told, type=_Rows).sessions
+        for row in rows:
+            self._put(ListItem(id=found.id, session=row))
+        self._put_line(_done(found.id, "list_saved_sessions", {"count": len(rows)}))
+
+    # Attach
+
+    async def _attach(self, found: Envelope, fields: Mapping[str, object]) -> None:
+        try:
+            asked = msgspec.convert(fields, type=_Attach)
+            key = thread_of(fields)
+        except msgspec.ValidationError as exc:
+            self._put_line(_failed(found.id, "attach", "bad_arguments", f"attach: {exc}"))
+            return
+        except CommandRefused as exc:
+            self._put_line(_failed(found.id, "attach", exc.code, str(exc)))
+            return
+        proved = self._offer.capabilities & set(asked.capabilities)
+        attachment: Attachment | None = None
+
+        def take(events: Events) -> None:
+            if attachment is not None:
+                self._tell(attachment, events)
+
+        follower = Follower(self._threads, key, take)
+        try:
+            joined = await follower.open(
+                asked.resume_cursor,
+                options=ThreadOptions(model=asked.model, mode=asked.mode),
+                last_messages=asked.last_messages,
+            )
+            session = Session(self._threads, follower)
+            snapshot = await session.snapshot(joined, joined.messages or ())
+        except CommandRefused as exc:
+            self._put_line(_failed(found.id, "attach", exc.code, str(exc)))
+            return
+        except ConnectionFailure as exc:
+            self._put_line(_failed(found.id, "attach", "failed", str(exc)))
+            return
+        active_id = snapshot.state.active_session_id
+        if (before := self._attached.pop(active_id, None)) is not None:
+            before.leave()
+        attachment = Attachment(
+            session, active_id, asked.last_messages, "chunked_snapshot" in proved
+        )
+        self._attached[active_id] = attachment
+        client = AttachedClient(id=found.client_id, capabilities=tuple(sorted(proved)))
+        self._begin_stream(found.id, attachment, client, joined, snapshot)
+        follower.release()
+
+    def _begin_stream(
+        self,
+        command_id: str,
+        attachment: Attachment,
+        client: AttachedClient,
+        joined: Joined,
+        snapshot: Snapshot,
+    ) -> None:
+        """The response, and the snapshot with it or behind it."""
+        inline: InlineSnapshot | None = None
+        stream: SnapshotStream | None = None
+        if joined.messages is not None:
+            if attachment.is_chunked and size_of(snapshot.messages) > self._settings.chunk_bytes:
+                stream = SnapshotStream(id=uuid.uuid4().hex, message_count=len(snapshot.messages))
+            else:
+                inline = InlineSnapshot(head=SnapshotHead.of(snapshot), messages=snapshot.messages)
+        attached = Attached(
+            active_session_id=attachment.active_id,
+            client=client,
+            replay=joined.replay,
+            state=snapshot.state,
+            snapshot=inline,
+            snapshot_stream=stream,
+        )
+        self._put_line(_done(command_id, "attach", attached))
+        if stream is not None:
+            self._out.put_transfer(
+                transfer(snapshot, stream.id, "attach", self._settings.chunk_bytes)
+            )
+
+    # Out
+
+    def _tell(self, attachment: Attachment, events: Events) -> None:
+        """Live events of a session, or none of them until it was caught up."""
+        if attachment.misses is not None:
+            return
+        for event, cursor in events:
+            record = event_record(attachment.active_id, event, cursor)
+            if cursor is None:
+                self._put_line(record)
+            elif not self._out.put_live(record):
+                attachment.misses = "resync"
+                break
+        self._news.set()
+
+    def _changed(self, key: ThreadKey, view: ThreadView | None) -> None:
+        for attachment in self._attached.values():
+            if attachment.key == key and attachment.misses is None:
+                state = attachment.session.view()
+                record = SessionStatusRecord(active_session_id=attachment.active_id, state=state)
+                if not self._out.put_live(encode(record)):
+                    attachment.misses = "resync"
+                self._news.set()
+
+    async def _write_out(self) -> None:
+        """Write what waits; when all is written, catch up with what was dropped; else wait."""
+        while True:
+            if blob := self._out.take():
+                try:
+                    with anyio.fail_after(self._settings.write_timeout):
+                        await self._stream.send(blob)
+                except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    self._scope.cancel()
+                    return
+                self._written.set()
+            elif (late := self._late()) is not None:
+                await self._catch_up(late)
+            elif self._is_ending:
+                self._scope.cancel()
+                return
+            else:
+                self._news = anyio.Event()
+                await self._news.wait()
+
+    def _late(self) -> Attachment | None:
+        return next((a for a in self._attached.values() if a.misses is not None), None)
+
+    async def _catch_up(self, attachment: Attachment) -> None:
+        """One snapshot in the place of all that was dropped."""
+        follower, purpose = attachment.session.follower, attachment.misses or "resync"
+        snapshot_id = uuid.uuid4().hex
+        try:
+            joined = await follower.open(last_messages=attachment.last_messages)
+            snapshot = await attachment.session.snapshot(joined, joined.messages or ())
+        except ConnectionFailure as exc:
+            log.warning("catch_up_failed", reason=str(exc))
+            self._attached.pop(attachment.active_id, None)
+            self._put(
+                SnapshotFailed(
+                    active_session_id=attachment.active_id,
+                    snapshot_id=snapshot_id,
+                    purpose=purpose,
+                    error=str(exc),
+                )
+            )
+            return
+        attachment.misses = None
+        self._out.put_transfer(transfer(snapshot, snapshot_id, purpose, self._settings.chunk_bytes))
+        follower.release()
+
+    def _refuse(
+        self, command_id: str, name: str, code: str, error: str, capability: str | None = None
+    ) -> None:
+        self._put_line(_failed(command_id, name, code, error, capability))
+
+    def _put(self, record: msgspec.Struct) -> None:
+        self._put_line(encode(record))
+
+    def _put_line(self, line: bytes) -> None:
+        self._out.put(line)
+        self._news.set()
+
+
+class _Rows(msgspec.Struct):
+    sessions: list[SessionSummary]
+
+
+class _Attach(msgspec.Struct, rename="camel"):
+    capabilities: tuple[str, ...] = ()
+    resume_cursor: Cursor | None = None
+    last_messages: int | None = None
+    model: str | None = None
+    mode: str | None = None
+
+
+def event_record(active_id: str, event: bytes, cursor: Cursor | None) -> bytes:
+    """A `session_event` around the very bytes of the event."""
+    record = SessionEventRecord(
+        active_session_id=active_id, cursor=cursor, event=msgspec.Raw(event)
+    )
+    return encode(record)
+
+
+def _fields(found: Envelope) -> dict[str, object]:
+    """The fields of a known command. Raises CommandRefused."""
+    fields = dict(found.command)
+    name = fields.pop("type", None)
+    if not isinstance(name, str) or name not in COMMANDS:
+        shown = name if isinstance(name, str) else "(no type)"
+        raise CommandRefused("unknown_command", f"Unknown daemon command: {shown[:80]}")
+    return fields
+
+
+def _done(command_id: str, name: str, data: object) -> bytes:
+    raw = data if isinstance(data, msgspec.Raw) else msgspec.Raw(encode(data))
+    return encode(Response(id=command_id, command=name, success=True, data=raw))
+
+
+def _failed(
+    command_id: str, name: str, code: str, error: str, capability: str | None = None
+) -> bytes:
+    info = ErrorInfo(code=code, capability=capability)
+    return encode(
+        Response(id=command_id, command=name, success=False, error=error, error_info=info)
+    )

@@ -1,0 +1,178 @@
+"""The commands of one client that are on their way: sent, sent again after an outage, answered.
+
+A command keeps its envelope, to the byte, for as long as it waits. While the connection is down its
+time stands still. Decides nothing about connections.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+from connection.commands import COMMANDS
+from connection.failures import (
+    CapabilityUnavailable,
+    ConnectionFailure,
+    Disconnected,
+    RequestTimedOut,
+    refused,
+)
+from connection.negotiation import Offer
+from connection.records import (
+    PROTOCOL,
+    VERSION,
+    Envelope,
+    ListItem,
+    ProtocolName,
+    Response,
+    encode,
+)
+
+Put = Callable[[bytes], None]
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One command, until it is answered."""
+
+    id: str
+    name: str
+    fields: dict[str, object]
+    line: bytes
+    scope: anyio.CancelScope
+    on_response: Callable[[Response], None] | None = None
+    """Is called before anything behind the response is read. Such a request is never sent again."""
+    response: Response | None = None
+    items: list[ListItem] = field(default_factory=list[ListItem])
+    failure: ConnectionFailure | None = None
+    _done: anyio.Event = field(default_factory=anyio.Event)
+    _left: float | None = None
+
+    def settle(self) -> None:
+        self._done.set()
+
+    async def wait(self) -> Response:
+        """The response. Raises ConnectionFailure."""
+        with self.scope:
+            await self._done.wait()
+        if self.failure is not None:
+            raise self.failure
+        response = self.response
+        if response is None:
+            raise RequestTimedOut(f"{self.name}: the daemon did not answer in time")
+        if response.success:
+            return response
+        code = response.error_info.code if response.error_info else "failed"
+        if code == "capability_unavailable" and response.error_info:
+            raise CapabilityUnavailable(response.error_info.capability or self.name)
+        raise refused(code, response.error or "it was refused without a reason")
+
+    def pause(self, now: float) -> None:
+        """The connection is down: no time passes."""
+        if self._left is None:
+            self._left = self.scope.deadline - now
+            self.scope.deadline = math.inf
+
+    def resume(self, now: float) -> None:
+        if self._left is not None:
+            self.scope.deadline = now + self._left
+            self._left = None
+
+
+class Requests:
+    """All of them, by id."""
+
+    def __init__(self, client_id: str) -> None:
+        self.client_id = client_id
+        self._waiting: dict[str, Request] = {}
+        self._count = 0
+
+    def make(
+        self,
+        name: str,
+        fields: dict[str, object],
+        now: float,
+        on_response: Callable[[Response], None] | None = None,
+    ) -> Request:
+        """A command that waits from now on; put its line, then wait for it, then `forget` it."""
+        request_id = self._next_id("daemon")
+        request = Request(
+            request_id,
+            name,
+            fields,
+            self._envelope(request_id, {"type": name, **fields}),
+            anyio.CancelScope(deadline=now + COMMANDS[name].timeout),
+            on_response,
+        )
+        self._waiting[request_id] = request
+        return request
+
+    def forget(self, request: Request) -> None:
+        self._waiting.pop(request.id, None)
+
+    def acknowledgement(self, request: Request) -> bytes:
+        """Tells the daemon that a result need not be kept."""
+        fields = {"type": "ack_result", "commandId": request.id}
+        return self._envelope(self._next_id("daemon_ack"), fields)
+
+    def answered(self, response: Response) -> None:
+        """A late answer to nobody is nothing."""
+        request = self._waiting.get(response.id)
+        if request is None or request.response is not None:
+            return
+        request.response = response
+        if request.on_response is not None:
+            request.on_response(response)
+        request.settle()
+
+    def listed(self, item: ListItem) -> None:
+        if (request := self._waiting.get(item.id)) is not None:
+            request.items.append(item)
+
+    def lost(self, now: float) -> None:
+        """The connection is down: what belongs to it fails, the others wait."""
+        for request in tuple(self._waiting.values()):
+            if request.on_response is not None:
+                self._fail(request, Disconnected("the connection was lost before it was answered"))
+            else:
+                request.items.clear()
+                request.pause(now)
+
+    def send_again(self, offer: Offer, put: Put, now: float) -> None:
+        """The connection is up: the same envelopes go out, unless this daemon can't take them."""
+        for request in tuple(self._waiting.values()):
+            if request.on_response is not None or request.response is not None:
+                continue
+            try:
+                offer.check(request.name, request.fields, after_reconnect=True)
+            except CapabilityUnavailable as exc:
+                self._fail(request, exc)
+                continue
+            request.resume(now)
+            put(request.line)
+
+    def fail_all(self, reason: str) -> None:
+        """There will be no answers any more."""
+        for request in tuple(self._waiting.values()):
+            self._fail(request, Disconnected(reason))
+
+    def _fail(self, request: Request, failure: ConnectionFailure) -> None:
+        if request.response is None and request.failure is None:
+            request.failure = failure
+            request.settle()
+
+    def _next_id(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}_{self._count}"
+
+    def _envelope(self, envelope_id: str, command: dict[str, object]) -> bytes:
+        return encode(
+            Envelope(
+                type="command",
+                id=envelope_id,
+                protocol=ProtocolName(name=PROTOCOL, version=VERSION),
+                client_id=self.client_id,
+                command=command,
+            )
+        )

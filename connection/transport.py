@@ -1,0 +1,101 @@
+"""One connection to the daemon: lines out, records in, and the word of why it ended.
+
+It is made around a stream by whoever owns it, and serves until the stream ends. Lines are put, not
+sent, so that no one who gives up can tear a line.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.abc
+
+from connection.failures import BrokenProtocol, HandshakeRefused
+from connection.negotiation import Offer, offer_of
+from connection.records import DaemonHello, FromDaemon, from_daemon
+from sessions.domain.splitter import LineSplitter, LineTooLong
+
+Dial = Callable[[], Awaitable[anyio.abc.ByteStream]]
+"""Opens a connection to the daemon. Raises OSError when nobody is there."""
+
+HELLO_TIMEOUT = 3.0
+_LONGEST_LINE = 256 * 2**20
+_READ_BYTES = 256 * 1024
+_WRITE_TIMEOUT = 10.0
+
+
+class Transport:
+    """A stream, once it was dialled. `serve` it, then wait for its hello."""
+
+    def __init__(
+        self, stream: anyio.abc.ByteStream, take: Callable[["Transport", FromDaemon], None]
+    ) -> None:
+        self._stream = stream
+        self._take = take
+        self._waiting: list[bytes] = []
+        self._more = anyio.Event()
+        self._has_hello = anyio.Event()
+        self._refusal: HandshakeRefused | None = None
+        self.offer = Offer(0, frozenset())
+        self.ended = anyio.Event()
+        self.reason = "the connection ended"
+
+    def put(self, line: bytes) -> None:
+        """Have a line written in its turn. What is put after the end goes nowhere."""
+        self._waiting.append(line)
+        self._more.set()
+
+    async def hello(self) -> Offer:
+        """What the daemon offers. Raises HandshakeRefused."""
+        with anyio.move_on_after(HELLO_TIMEOUT):
+            await self._has_hello.wait()
+        if self._refusal is not None:
+            raise self._refusal
+        if not self._has_hello.is_set() or self.ended.is_set():
+            raise HandshakeRefused(f"the daemon said no hello: {self.reason}")
+        return self.offer
+
+    async def serve(self) -> None:
+        """Read and write until either ends; the stream is closed then."""
+        try:
+            async with self._stream, anyio.create_task_group() as tasks:
+                tasks.start_soon(self._write)
+                await self._read()
+                tasks.cancel_scope.cancel()
+        finally:
+            self.ended.set()
+            self._has_hello.set()
+
+    async def _read(self) -> None:
+        splitter = LineSplitter(_LONGEST_LINE)
+        try:
+            while True:
+                for line in splitter.feed(await self._stream.receive(_READ_BYTES)):
+                    if line.strip() and (record := from_daemon(line)) is not None:
+                        self._note(record)
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self.reason = "the connection to the daemon was lost"
+        except (BrokenProtocol, LineTooLong) as exc:
+            self.reason = str(exc)
+        except HandshakeRefused as exc:
+            self._refusal = exc
+
+    def _note(self, record: FromDaemon) -> None:
+        if isinstance(record, DaemonHello):
+            self.offer = offer_of(record)
+            self._has_hello.set()
+        else:
+            self._take(self, record)
+
+    async def _write(self) -> None:
+        while True:
+            if not self._waiting:
+                self._more = anyio.Event()
+                await self._more.wait()
+            lines, self._waiting = self._waiting, []
+            try:
+                with anyio.fail_after(_WRITE_TIMEOUT):
+                    await self._stream.send(b"\n".join([*lines, b""]))
+            except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                # The reader notices, or is made to.
+                await self._stream.aclose()
+                return
