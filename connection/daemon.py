@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import anyio
 import msgspec
@@ -293,7 +293,7 @@ class DaemonConnection(SessionOperations):
     ) -> None:
         """Ask for a session, and return when it is shown. Raises ConnectionFailure."""
         asked = CLIENT_CAPABILITIES[self._wishes.revision]
-        fields = {
+        fields: dict[str, object] = {
             "projectDir": key.project_dir,
             "sessionId": key.conversation_id,
             "capabilities": sorted(asked),
@@ -408,9 +408,7 @@ def _decoded(request: Request, response: Response, answer: type[T]) -> T:
             return msgspec.convert({"sessions": rows}, type=answer)
         if answer is Snapshot:
             inline = msgspec.json.decode(response.data, type=InlineSnapshot)
-            snapshot = inline.head.with_messages(inline.messages)
-            assert isinstance(snapshot, answer)
-            return snapshot
+            return cast("T", inline.head.with_messages(inline.messages))
         return msgspec.json.decode(response.data, type=answer)
     except msgspec.MsgspecError as exc:
         raise BrokenProtocol(f"{request.name} was answered with something else: {exc}") from exc

@@ -130,7 +130,7 @@ def shapes_of(kinds: Iterable[type[msgspec.Struct]]) -> bytes:
     return msgspec.json.encode((records, commands), order="sorted")
 
 
-SHAPES = (
+SHAPES: tuple[type[msgspec.Struct], ...] = (
     Envelope,
     Attached,
     SnapshotHead,

@@ -113,7 +113,7 @@ class Requests:
 
     def acknowledgement(self, request: Request) -> bytes:
         """Tells the daemon that a result need not be kept."""
-        fields = {"type": "ack_result", "commandId": request.id}
+        fields: dict[str, object] = {"type": "ack_result", "commandId": request.id}
         return self._envelope(self._next_id("daemon_ack"), fields)
 
     def answered(self, response: Response) -> None:

@@ -8,8 +8,8 @@ result of a command need not be awaited: were it lost, a repeat is told that nob
 import os
 import sqlite3
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,6 @@ log = structlog.stdlib.get_logger()
 FILE = "commands.sqlite"
 # Results that no client came back for are kept so long.
 _KEEP_SECONDS = 7 * 86_400.0
-_CLOSE_TIMEOUT = 10.0
 _SCHEMA_VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS commands (
@@ -63,7 +62,7 @@ class SqliteJournal:
         self._received: set[Key] = set()
         self._waiting: dict[Key, anyio.Event] = {}
         self._writes: SimpleQueue[_Write | None] = SimpleQueue()
-        self._failure: str | None = None
+        self._connection: sqlite3.Connection | None = None
 
     def open(self) -> sqlite3.Connection:
         """Open the file and read what an earlier process left. Raises JournalFailed."""
@@ -85,17 +84,22 @@ class SqliteJournal:
             ) from exc
         return connection
 
+    @contextmanager
+    def opened(self) -> Generator[None]:
+        """Hold the file open while the block runs. Raises JournalFailed."""
+        with closing(self.open()) as self._connection:
+            yield
+
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
-        """Write while the block runs; leaving it writes what waits. Raises JournalFailed."""
-        connection = await anyio.to_thread.run_sync(self.open)
-        with closing(connection):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._write_in_thread, connection)
-                try:
-                    yield
-                finally:
-                    self._writes.put(None)
+        """Write to the opened file while the block runs; leaving it writes what waits."""
+        assert self._connection is not None, "it is opened first"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._write_in_thread, self._connection)
+            try:
+                yield
+            finally:
+                self._writes.put(None)
 
     # CommandJournal
 
@@ -109,8 +113,6 @@ class SqliteJournal:
         return True
 
     async def received(self, key: Key, command: str) -> None:
-        if self._failure is not None:
-            raise JournalFailed(self._failure)
         write = _Write(_RECEIVED, (*key, command, time.time()), anyio.Event())
         self._received.add(key)
         self._writes.put(write)

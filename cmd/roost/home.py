@@ -67,6 +67,11 @@ class RoostHome:
         return self.run / "daemon.lock"
 
     @property
+    def journal(self) -> Path:
+        """What commands were received, and what they came to."""
+        return self.path / "journal"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

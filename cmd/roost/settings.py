@@ -202,6 +202,17 @@ class BindingSection:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SocketSection:
+    """The local socket that the terminal's programs and embedding programs connect to."""
+
+    path: Annotated[
+        str | None,
+        TEXT,
+        Says("Where it is. Unset: `$XDG_RUNTIME_DIR/roost`, or `run/` in the roost home."),
+    ] = None
+
+
 Providers = Mapping[str, ProviderSection]
 
 
@@ -214,6 +225,7 @@ class DaemonSettings:
     logging: LoggingSection = LoggingSection()
     worker: WorkerSection = WorkerSection()
     binding: BindingSection = BindingSection()
+    socket: SocketSection = SocketSection()
 
 
 @dataclass(frozen=True, kw_only=True)

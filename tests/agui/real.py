@@ -91,6 +91,7 @@ async def a_real_daemon(tmp_path: Path, **settings: str) -> AsyncGenerator[RealD
         token=TOKEN,
         environ=environ,
         open_files=1024,
+        socket=home.run / "daemon.sock",
     )
     registry = container.registry()
     with anyio.fail_after(PATIENCE), listen(0) as listener:

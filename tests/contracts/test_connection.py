@@ -5,7 +5,9 @@ these in the same way, wherever the session is.
 """
 
 import json
-from collections.abc import AsyncGenerator, Callable
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ from connection.failures import (
 from connection.port import AgentConnection
 from connection.shapes import Answer
 from roost import connect
+from roost.daemon.run_file import RunFile, Running
+from roost.daemon.starting import STARTED
+from roost.home import RoostHome
 
 PATIENCE = 30.0
 
@@ -36,11 +41,24 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=["in_process"])
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    """One roost home for all of them. The daemon in it is started by the first who needs it."""
+    folder = tmp_path_factory.mktemp("roost")
+    yield folder
+    found = RunFile(RoostHome(folder).daemon_json).look()
+    if isinstance(found, Running):
+        os.kill(found.record.pid, signal.SIGTERM)
+    for process in STARTED:
+        process.wait(PATIENCE)
+
+
+@pytest.fixture(params=["in_process", "daemon"])
 def door(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Connect:
-    monkeypatch.setenv("ROOST_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ROOST_HOME", str(home))
+    monkeypatch.setenv("ROOST_BINDING__PORT", "0")
     project = tmp_path / "project"
     project.mkdir()
 

@@ -28,6 +28,7 @@ def container(tmp_path: Path) -> DaemonContainer:
         token="t",
         environ={"PATH": "/bin"},
         open_files=1024,
+        socket=tmp_path / "daemon.sock",
     )
 
 

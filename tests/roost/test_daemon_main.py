@@ -2,8 +2,8 @@
 
 import signal
 import socket
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,10 +67,31 @@ class FakeBinding:
         self.hurried.set()
 
 
+class FakeLocal:
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    @contextmanager
+    def opened(self) -> Generator[None]:
+        self.parts.seen.append("local opened")
+        yield
+        self.parts.seen.append("local closed")
+
+    @asynccontextmanager
+    async def serving(self, generation: str) -> AsyncGenerator[Path]:
+        self.parts.seen.append("local in")
+        yield Path("/run/daemon.sock")
+        self.parts.seen.append("local out")
+
+    def hurry(self) -> None:
+        self.parts.seen.append("local hurried")
+
+
 def daemon_of(parts: Parts) -> Daemon:
     return Daemon(
         registry=FakeRegistry(parts),
         binding=FakeBinding(parts),
+        local=FakeLocal(parts),
         listen=lambda: socket.create_server(("127.0.0.1", 0)),
         run_file=parts.run_file,
     )
@@ -100,14 +121,23 @@ async def test_clients_leave_before_workers_stop(tmp_path: Path, signum: signal.
     """A client that is still there would be told that every run failed."""
     parts = Parts(file_in(tmp_path))
     assert await run_until_signalled(parts, signum) is ExitCode.DONE
-    assert parts.seen == ["registry in", "binding in", "binding out", "registry out"]
+    assert parts.seen == [
+        "local opened",
+        "registry in",
+        "local in",
+        "binding in",
+        "binding out",
+        "local out",
+        "registry out",
+        "local closed",
+    ]
     assert not parts.run_file.file.exists()
 
 
 async def test_a_second_signal_hurries_the_workers(tmp_path: Path) -> None:
     parts = Parts(file_in(tmp_path), slow_workers=True)
     assert await run_until_signalled(parts) is ExitCode.DONE
-    assert parts.seen[-2:] == ["registry hurried", "registry out"]
+    assert parts.seen[-3:-1] == ["registry hurried", "registry out"]
 
 
 async def test_a_second_signal_hurries_the_clients_and_then_the_workers(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_daemon_that_serves_says_where_in_its_run_file(machine: Machine) -> No
         "process_start": process_start(daemon.pid),
         "host": "127.0.0.1",
         "port": record["port"],
-        "socket": None,
+        "socket": str(machine.home.run / "daemon.sock"),
         "version": VERSION,
         "protocol_version": 2,
     }

@@ -200,7 +200,10 @@ def test_a_bad_value_in_a_file_is_named_with_the_file(
     [
         ("agent: {modell: x}", "agent.modell is not a setting; did you mean agent.model?"),
         ("agnet: {model: x}", "agnet is not a setting; did you mean agent?"),
-        ("zzz: 1", "zzz is not a setting; allowed: agent, binding, logging, providers, worker"),
+        (
+            "zzz: 1",
+            "zzz is not a setting; allowed: agent, binding, logging, providers, socket, worker",
+        ),
         ("logging: {q: 1}", "logging.q is not a setting; allowed: level, stderr_json"),
         (
             "providers: {openai: {key: x}}",

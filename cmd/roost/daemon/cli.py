@@ -29,7 +29,7 @@ def command() -> ExitCode:
         settings = load_daemon(os.environ, home)
         if not settings.binding.enabled:
             raise click.ClickException(
-                "binding.enabled is false, and there is no other way in yet: nothing to serve"
+                "binding.enabled is false: a daemon without its port is not built yet"
             )
         home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with ExitStack() as held:
@@ -50,8 +50,11 @@ def _run(settings: DaemonSettings, home: RoostHome, held: ExitStack) -> ExitCode
         import structlog
 
         from agui.server import PortTaken
+        from connection.journal import JournalFailed
+        from connection.server import SocketUnusable
         from roost import logs
         from roost.daemon.container import DaemonContainer
+        from roost.daemon.local import socket_path
         from sessions.infrastructure.open_files import raise_open_files
 
     daily = held.enter_context(closing(DailyLog(home.logs)))
@@ -66,6 +69,7 @@ def _run(settings: DaemonSettings, home: RoostHome, held: ExitStack) -> ExitCode
         token=token.secret,
         environ=dict(os.environ),
         open_files=raise_open_files(),
+        socket=socket_path(settings.socket.path, os.environ, home),
     )
     container.check_dependencies()
     # What was made so far stays: later collections need not look at it, and are shorter for that.
@@ -74,6 +78,9 @@ def _run(settings: DaemonSettings, home: RoostHome, held: ExitStack) -> ExitCode
         return anyio.run(container.program().run, backend="asyncio")
     except PortTaken as exc:
         log.error("port_taken", reason=str(exc))
+        raise click.ClickException(str(exc)) from exc
+    except (JournalFailed, SocketUnusable) as exc:
+        log.error("daemon_not_started", reason=str(exc))
         raise click.ClickException(str(exc)) from exc
     except Exception as exc:
         log.exception("daemon_failed")

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from dependency_injector import containers, providers
 
@@ -10,11 +11,14 @@ from agui.browser_relay import ExtensionRelay
 from agui.panel.panel import Panel
 from agui.server import Binding, listen
 from agui.settings import BindingSettings
+from connection.sqlite_journal import SqliteJournal
+from roost.daemon.local import LocalDoor
 from roost.daemon.main import Daemon
 from roost.daemon.run_file import RunFile
 from roost.home import RoostHome
 from roost.panel.catalogue import SavedConversations
 from roost.panel.session_file import SessionFile
+from roost.saved_sessions import SavedSessionFiles
 from roost.settings import BindingSection, WorkerSection
 from roost.version import VERSION
 from sessions.domain.settings import RegistrySettings
@@ -61,7 +65,7 @@ def binding_settings(binding: BindingSection, token: str, home: RoostHome) -> Bi
 
 
 class DaemonContainer(containers.DeclarativeContainer):
-    """Given: home, the two sections, the token, the environment, the children's file limit."""
+    """Given: home, the two sections, the token, the environment, the limit of files, the socket."""
 
     home = providers.Dependency(instance_of=RoostHome)
     worker = providers.Dependency(instance_of=WorkerSection)
@@ -69,6 +73,7 @@ class DaemonContainer(containers.DeclarativeContainer):
     token = providers.Dependency(instance_of=str)
     environ: providers.Dependency[dict[str, str]] = providers.Dependency(instance_of=dict)
     open_files = providers.Dependency(instance_of=int)
+    socket = providers.Dependency(instance_of=Path)
 
     launch = providers.Singleton(
         SubprocessLauncher,
@@ -96,9 +101,17 @@ class DaemonContainer(containers.DeclarativeContainer):
         relay,
         panel,
     )
+    local = providers.Singleton(
+        LocalDoor,
+        registry,
+        providers.Singleton(SavedSessionFiles, home),
+        providers.Singleton(SqliteJournal, home.provided.journal),
+        socket,
+    )
     program = providers.Singleton(
         Daemon,
         registry=registry,
+        local=local,
         binding=binding,
         listen=providers.Callable(partial, listen, binding_section.provided.port),
         run_file=providers.Factory(RunFile, home.provided.daemon_json),

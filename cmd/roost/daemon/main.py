@@ -1,16 +1,19 @@
 """The daemon's life: what is entered, in which order, and how it ends.
 
 Rules for editing: whatever has a lifetime is entered here and nowhere else. The stop order is the
-nesting read from the inside: listeners and client streams (the binding), then workers (the
-registry), then the run file. A signal only begins the end; a second one shortens every grace.
+nesting read from the inside: listeners and client streams (the binding, the local socket), then
+workers (the registry), then the run file. A signal only begins the end; a second one shortens every
+grace.
 """
 
 import os
 import signal
+import uuid
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from socket import socket
 from typing import Protocol
 
@@ -35,6 +38,14 @@ class Workers(Protocol):
     def hurry(self) -> None: ...
 
 
+class Local(Protocol):
+    """What it enters and leaves of the local socket."""
+
+    def opened(self) -> AbstractContextManager[None]: ...
+    def serving(self, generation: str) -> AbstractAsyncContextManager[Path]: ...
+    def hurry(self) -> None: ...
+
+
 class Port(Protocol):
     """What it enters and leaves of the binding."""
 
@@ -48,6 +59,7 @@ class Daemon:
 
     registry: Workers
     binding: Port
+    local: Local
     listen: Callable[[], socket]
     run_file: RunFile
     worker_environ: dict[str, str] = field(default_factory=dict[str, str])
@@ -55,8 +67,12 @@ class Daemon:
     _stop: anyio.Event = field(default_factory=anyio.Event)
 
     async def run(self) -> ExitCode:
-        """Serve until a signal, then stop in order. Raises PortTaken before anything started."""
-        with self.listen() as listener:
+        """Serve until a signal, then stop in order.
+
+        What can't be opened is raised before anything started: PortTaken, SocketUnusable,
+        JournalFailed.
+        """
+        with self.listen() as listener, self.local.opened():
             port = listener.getsockname()[1]
             self.worker_environ["ROOST_BINDING__URL"] = f"ws://{HOST}:{port}/ws"
             async with anyio.create_task_group() as tasks:
@@ -70,8 +86,12 @@ class Daemon:
         return ExitCode.DONE
 
     async def _serve(self, listener: socket) -> None:
-        async with self.registry.serving(), self.binding.serving(listener) as port:
-            self.run_file.write(_record(port))
+        async with (
+            self.registry.serving(),
+            self.local.serving(uuid.uuid4().hex) as local_socket,
+            self.binding.serving(listener) as port,
+        ):
+            self.run_file.write(_record(port, local_socket))
             log.info("daemon_ready", host=HOST, port=port, pid=os.getpid(), version=VERSION)
             await self._stop.wait()
             log.info("daemon_stopping")
@@ -85,10 +105,11 @@ class Daemon:
                     self._stop.set()
                     continue
                 self.binding.hurry()
+                self.local.hurry()
                 self.registry.hurry()
 
 
-def _record(port: int) -> DaemonRecord:
+def _record(port: int, local_socket: Path) -> DaemonRecord:
     pid = os.getpid()
     return DaemonRecord(
         pid=pid,
@@ -96,7 +117,7 @@ def _record(port: int) -> DaemonRecord:
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         host=HOST,
         port=port,
-        socket=None,
+        socket=str(local_socket),
         version=VERSION,
         protocol_version=PROTOCOL_VERSION,
     )

@@ -13,8 +13,10 @@ from pathlib import Path
 import anyio
 import structlog
 
+from connection.daemon import DaemonConnection, Wishes
 from connection.in_process import InProcessConnection
 from connection.port import AgentConnection
+from roost.daemon.starting import on_demand
 from roost.embedded.in_process_worker import InProcessLauncher
 from roost.home import RoostHome
 from roost.logs import configure
@@ -48,7 +50,11 @@ async def connect(
     options = ThreadOptions(model=model, mode=mode)
     home = RoostHome.from_environment(os.environ)
     if not in_process:
-        raise NotImplementedError("the daemon adapter is being built")
+        daemon = on_demand()
+        attached = DaemonConnection(daemon.dial, daemon.ensure, Wishes(last_messages=last_messages))
+        async with attached.attached(key, options):
+            yield attached
+        return
     failure: Exception | None = None
     async with _in_process(home, last_messages) as connection:
         try:
