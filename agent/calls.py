@@ -161,7 +161,7 @@ class Calls:
         result = ToolResult(success=False)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(output.serve)
-            result = await ready.prepared.run(output.add)
+            result = await ready.prepared.run(output)
             tasks.cancel_scope.cancel()
         if result.job is not None and not self._jobs.has_room:
             return ToolResult(success=False, error=_TOO_MANY_JOBS)

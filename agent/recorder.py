@@ -10,14 +10,14 @@ import anyio
 import msgspec
 
 from agent.domain.conversation import Conversation, fold
-from agent.domain.entries import Entry, Navigated, Partial
+from agent.domain.entries import CallRuns, Entry, Navigated, Partial, RunEnded
 from agent.domain.events import (
     Growth,
     ReasoningMessageContent,
     TextMessageContent,
     ToolCallArgs,
 )
-from agent.domain.ports import History, HistoryFailed, Log
+from agent.domain.ports import History, HistoryFailed, Log, Processes
 
 # How much of a streamed answer a `kill -9` may cost.
 PARTIAL_INTERVAL = 0.25
@@ -34,6 +34,7 @@ class Recorder:
         new_id: Callable[[], str],
         now: Callable[[], str],
         log: Log,
+        processes: Processes,
     ) -> None:
         self.conversation = conversation
         self._history = history
@@ -42,9 +43,13 @@ class Recorder:
         self.now = now
         self._log = log
         self._lock = anyio.Lock()
+        self._kernel = processes
+        self._running: list[CallRuns] = []
         self._partial: list[Growth] = []
         self._has_partial = anyio.Event()
         self._first: tuple[Entry, ...] = ()
+        self.asks_again: RunEnded | None = None
+        """A decision that a crash cut off, and that this process asks for again."""
 
     def begin_with(self, entry: Entry) -> None:
         """An entry that goes before the next one that is recorded, after others given so."""
@@ -106,6 +111,12 @@ class Recorder:
                 self._partial.append(event)
         self._has_partial.set()
 
+    def note_process(self, call_id: str, pid: int) -> None:
+        """Keep which process does a call, for the next entry that is not synced."""
+        start = self._kernel.started_at(pid)
+        self._running.append(CallRuns(tool_call_id=call_id, pid=pid, process_start=start))
+        self._has_partial.set()
+
     def forget_growth(self) -> None:
         """What grew is about to be recorded as a whole."""
         self._partial = []
@@ -114,7 +125,8 @@ class Recorder:
         """Write partial entries while messages grow, for ever."""
         while True:
             await self._has_partial.wait()
-            await anyio.sleep(PARTIAL_INTERVAL)
+            if not self._running:
+                await anyio.sleep(PARTIAL_INTERVAL)
             self._has_partial = anyio.Event()
             try:
                 await self._write_partial()
@@ -125,9 +137,11 @@ class Recorder:
     async def _write_partial(self) -> None:
         async with self._lock:
             events, self._partial = self._partial, []
-            if not events:
+            entries: list[Entry] = [*self._running, *([Partial(events=events)] if events else [])]
+            self._running = []
+            if not entries:
                 return
-            stamped = self._stamp([Partial(events=events)])
+            stamped = self._stamp(entries)
             await self._history.append(stamped, sync=False)
             self._last_id = stamped[-1].id
 

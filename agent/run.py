@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import anyio
+import msgspec
 
 from agent.app_tools import app_tools
 from agent.calls import Calls
@@ -21,6 +22,7 @@ from agent.compaction import Compaction, Reason, window_of
 from agent.direct import direct_call
 from agent.domain import plans
 from agent.domain.approval import AUTO_NOTICE
+from agent.domain.aftermath import still_unknown
 from agent.domain.compaction import ACTIVITY as COMPACTION
 from agent.domain.compaction import KEPT, cut, is_due, read_by_model
 from agent.domain.conversation import Answer
@@ -61,6 +63,7 @@ _BUG = (
 )
 _NOT_RECORDED = "The end of this run could not be recorded in time; the disk may be stuck."
 _DECLINED = "Not run, as you decided. Say what you want instead, or say 'continue'."
+_ASKED_AGAIN = " Asked again, for it was not run:"
 
 Prepared = Callable[[], Awaitable[Equipment]]
 
@@ -169,6 +172,7 @@ class Run:
         self.run_id = next(new, None) or self._say.new_id()
         self._taken = (*results, *(each.message for each in taken))
         return [
+            *still_unknown(self._conversation, self._say.new_id),
             *(Resulted(message=message) for message in results),
             RunOpened(
                 run_id=self.run_id,
@@ -395,18 +399,21 @@ class Run:
         )
 
     async def _settle(self, end: End) -> End:
-        """Close, record and tell the end. A history that can't be written makes it an error."""
+        """Close, record and tell the end. A history that can't be written makes it an error.
+
+        What a person had allowed and has not begun is asked for again then: the decision was made
+        on something that did not happen.
+        """
         usage = list(self._usage.values()) or None
+        end = self._asking_again(end)
         with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _CLOSING) as scope:
             try:
                 await self._close(end)
                 await self._rec.record(self._ended(end, usage))
             except HistoryFailed as exc:
-                end = end if end.outcome == "error" else End("error", [], str(exc), "history")
+                end = self._unrecorded(end, str(exc), usage)
         if scope.cancelled_caught:
-            end = End("error", [], _NOT_RECORDED, "history")
-        # Nobody may take the run for open, whatever the disk says; the next load ends it there too.
-        self._conversation.open_run = None
+            end = self._unrecorded(end, _NOT_RECORDED, usage)
         self._say(self._conversation.end_event(self._ended(end, usage)))
         self._log(
             "warning" if end.outcome == "error" else "info",
@@ -416,6 +423,30 @@ class Run:
             code=end.code or None,
             tool_calls=self._call_count,
         )
+        return end
+
+    def _asking_again(self, end: End) -> End:
+        """The same end, unless the disk stood between a decision and what it allowed."""
+        again = self._conversation.reopened()
+        if end.code != "history" or not again:
+            return end
+        asked = [(each, (each.message or "").partition(_ASKED_AGAIN)[0]) for each in again]
+        return End(
+            "interrupt",
+            [
+                msgspec.structs.replace(each, message=f"{words}{_ASKED_AGAIN} {end.error}")
+                for each, words in asked
+            ],
+        )
+
+    def _unrecorded(self, end: End, reason: str, usage: list[Usage] | None) -> End:
+        """How a run ends whose end is on no disk. The next load ends it there in the same way."""
+        if end.outcome != "error":
+            end = self._asking_again(End("error", [], reason, "history"))
+        # Nobody may take it for open.
+        self._conversation.open_run = None
+        if end.outcome == "interrupt":
+            self._conversation.suspended = self._ended(end, usage)
         return end
 
     def _ended(self, end: End, usage: list[Usage] | None) -> RunEnded:

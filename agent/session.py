@@ -18,7 +18,14 @@ from agent.compaction_commands import CompactionCommands
 from agent.domain import plans
 from agent.domain.conversation import Answer, Conversation
 from agent.domain.entries import Accepted, JobEnded
-from agent.domain.events import Event, MessagesSnapshot, RunError
+from agent.domain.events import (
+    PROTOCOL_VERSION,
+    Event,
+    MessagesSnapshot,
+    RunError,
+    RunStarted,
+    StateSnapshot,
+)
 from agent.domain.messages import HIDDEN, JOB, Message
 from agent.domain.offer import NOTHING
 from agent.domain.ports import Archive, HistoryFailed, Job, Lines, Log, Project, ToolResult
@@ -115,6 +122,16 @@ class Session:
         if suspended is not None:
             ready["suspended"] = suspended
         self._write(ready)
+        if (asked := self._rec.asks_again) is not None:
+            # Who follows saw the run of the answer fail: a run that only asks tells them the rest.
+            thread_id = self.conversation.conversation_id
+            self._tell(
+                RunStarted(
+                    thread_id=thread_id, run_id=asked.run_id, protocol_version=PROTOCOL_VERSION
+                )
+            )
+            self._tell(StateSnapshot(snapshot=self.conversation.shared_state()))
+            self._tell(self.conversation.end_event(asked))
 
     async def serve(self, stdin: AsyncIterator[Sequence[bytes]]) -> None:
         """Serve lines until they end; what runs then ends too. Raises StartFailed."""

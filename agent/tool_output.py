@@ -25,13 +25,17 @@ class ToolOutput:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._more = anyio.Event()
 
-    def add(self, data: bytes) -> None:
+    def __call__(self, data: bytes) -> None:
         """Take what came. Never waits."""
         self._text += self._decoder.decode(data)
         if (over := len(self._text) - MOST) > 0:
             self._left_out += over
             self._text = self._text[over:]
         self._more.set()
+
+    def runs_as(self, pid: int) -> None:
+        """Note the process, for whoever looks for it after a crash. Never waits."""
+        self._say.recorder.note_process(self._id, pid)
 
     async def serve(self) -> None:
         """Tell it, for ever."""

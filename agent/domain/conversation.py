@@ -5,13 +5,14 @@ process left open, and what of that is uncertain. It writes nothing and knows no
 records an entry first and applies it then, so that memory is never ahead of the disk.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 
 from agent.domain.entries import (
     Accepted,
     Begun,
     Called,
+    CallRuns,
     CallStarted,
     Choice,
     Chosen,
@@ -38,7 +39,7 @@ from agent.domain.entries import (
     branch,
 )
 from agent.domain.events import Interrupt, Outcome, RunError, RunFinished
-from agent.domain.messages import INTERRUPTED, JOB, NOTICE, Message, ToolCall, result_text
+from agent.domain.messages import NOTICE, ToolCall
 from agent.domain.queue import Lane, Queue, Waiting
 from agent.domain.transcript import Transcript
 
@@ -70,6 +71,7 @@ class CallRecord:
 
     call: ToolCall
     started_at: str | None = None
+    process: CallRuns | None = None
     answered: bool = False
 
 
@@ -98,6 +100,11 @@ class Conversation:
     """What runs in the background of this very process."""
     is_direct: bool = False
     """Is the last run a person's own shell command?"""
+    project_dir: str = ""
+    answering: RunEnded | None = None
+    """The suspension whose interrupts the open run answers."""
+    decided: dict[str, bool] = field(default_factory=dict[str, bool])
+    """What a person decided on each of them."""
     queue: Queue = field(default_factory=Queue)
     calls: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
     responses: dict[str, Responded] = field(default_factory=dict[str, Responded])
@@ -119,8 +126,8 @@ class Conversation:
     def apply(self, entry: Entry) -> None:
         """Take one recorded entry."""
         match entry:
-            case Begun():
-                pass  # for who reads the file
+            case Begun(project_dir=project_dir):
+                self.project_dir = project_dir
             case Accepted():
                 lane: Lane = "follow_up" if entry.follow_up else "steering"
                 self.queue.add(
@@ -156,6 +163,9 @@ class Conversation:
             case CallStarted(tool_call_id=call_id, at=at):
                 if call_id in self.calls:
                     self.calls[call_id].started_at = at
+            case CallRuns(tool_call_id=call_id):
+                if call_id in self.calls:
+                    self.calls[call_id].process = entry
             case Resulted(message=message):
                 self.transcript.put(message)
                 if message.tool_call_id in self.calls:
@@ -166,7 +176,7 @@ class Conversation:
             case Chosen():
                 self._choose(entry)
             case RunEnded():
-                self.open_run = None
+                self.open_run, self.answering, self.decided = None, None, {}
                 self.last_end = entry
                 self.suspended = entry if entry.outcome == "interrupt" else None
             case JobStarted(job_id=job_id):
@@ -176,6 +186,7 @@ class Conversation:
             case Navigated():
                 # What was open, was open elsewhere.
                 self.open_run, self.suspended, self.is_direct, self.given = None, None, False, {}
+                self.answering, self.decided = None, {}
             case Named():
                 self.name = entry
             case Compacted(message=message):
@@ -245,6 +256,19 @@ class Conversation:
             return False
         return self.open_run is None and all(i.id != call_id for i in self.interrupts())
 
+    def reopened(self) -> list[Interrupt]:
+        """What the open run was allowed to do and has not begun: it can be asked for again."""
+        asked = self.answering.interrupts if self.answering else ()
+        return [
+            interrupt
+            for interrupt in asked
+            if self.decided.get(interrupt.id)
+            and interrupt.id not in self.given
+            and (record := self.calls.get(interrupt.id)) is not None
+            and not record.answered
+            and record.started_at is None
+        ]
+
     def unanswered(self) -> list[CallRecord]:
         """Calls without a result, in the order the model made them."""
         return [record for record in self.calls.values() if not record.answered]
@@ -268,6 +292,8 @@ class Conversation:
     def _open(self, opened: RunOpened) -> None:
         self.open_run = opened.run_id
         self.run_ids.add(opened.run_id)
+        self.answering = (self.suspended or self.answering) if opened.answers else None
+        self.decided = opened.answers or {}
         self.suspended = None
         self.is_direct = opened.direct
         if opened.app_state is not None:
@@ -311,109 +337,6 @@ def fold(conversation_id: str, entries: Sequence[Entry]) -> Conversation:
         else:
             conversation.note(entry)
     return conversation
-
-
-def unfinished(
-    conversation: Conversation, new_id: Callable[[], str], started: Mapping[str, str]
-) -> list[Entry]:
-    """What to record so that a place in the middle of things is one to go on from.
-
-    `started` tells when calls began that did, on any branch.
-    """
-    entries: list[Entry] = [
-        Said(message=message) for message in conversation.transcript.mark_interrupted()
-    ]
-    answered = {m.tool_call_id for m in conversation.transcript if m.role == "tool"}
-    for call_id in (c for c in noted_in_order(conversation) if c not in answered):
-        message = left_behind(call_id, new_id(), started.get(call_id))
-        entries.append(Resulted(message=message))
-    if ids := [waiting.message.id for waiting in conversation.queue]:
-        entries.append(QueueDeleted(message_ids=ids))
-    return entries
-
-
-def left_by_a_crash(
-    conversation: Conversation,
-    answer_result: Callable[[CallRecord, object], str],
-    new_ids: Mapping[str, str] | None = None,
-) -> list[Entry]:
-    """What to record for a run that the process before this one did not end.
-
-    A call that had begun is never run again by itself: its result says that the outcome is unknown,
-    so that the model looks before it repeats. One that had not begun says so. Partial messages
-    stay, marked. Message ids are made from the call ids unless `new_ids` has better ones.
-    """
-    if conversation.open_run is None:
-        return []
-    entries: list[Entry] = [
-        Said(message=message) for message in conversation.transcript.mark_interrupted()
-    ]
-    noted = {c.id for m in conversation.transcript for c in m.tool_calls or ()}
-    answered = {m.tool_call_id for m in conversation.transcript if m.role == "tool"}
-    for call_id in (c for c in noted_in_order(conversation) if c in noted and c not in answered):
-        record = conversation.calls.get(call_id)
-        started = record.started_at if record else None
-        message_id = (new_ids or {}).get(call_id, f"result-{call_id}")
-        if record is not None and call_id in conversation.given:
-            # The person has answered; only the telling was cut off.
-            content = answer_result(record, conversation.given[call_id])
-            message = Message(id=message_id, role="tool", tool_call_id=call_id, content=content)
-        else:
-            message = lost_result(call_id, message_id, started)
-        entries.append(Resulted(message=message))
-    entries.append(RunEnded(run_id=conversation.open_run, outcome="interrupted"))
-    return entries
-
-
-def lost_jobs(conversation: Conversation, new_id: Callable[[], str]) -> list[Entry]:
-    """What to record for jobs that ended with the process that ran them."""
-    entries: list[Entry] = []
-    for job in conversation.jobs.values():
-        text = (
-            f"[Shell Failed: {job.label}]\nIt ended with the worker that ran it; what it did until"
-            " then is done."
-        )
-        metadata: dict[str, object] = {JOB: job.job_id}
-        message = Message(id=new_id(), role="user", content=text, metadata=metadata)
-        entries += [JobEnded(job_id=job.job_id), Said(message=message)]
-    return entries
-
-
-def noted_in_order(conversation: Conversation) -> list[str]:
-    """The ids of all calls in the transcript, in its order."""
-    return [c.id for m in conversation.transcript for c in m.tool_calls or ()]
-
-
-def left_behind(call_id: str, message_id: str, started_at: str | None) -> Message:
-    """The result of a call that the user went back to before it had one."""
-    if started_at is None:
-        error = "Not run: the user went back to before it."
-    else:
-        error = (
-            f"It was started at {started_at}; then the user went back to before its result. What it"
-            " did is done: check it before you repeat it."
-        )
-    content = result_text(success=False, error=error)
-    return Message(id=message_id, role="tool", tool_call_id=call_id, content=content, error=error)
-
-
-def lost_result(call_id: str, message_id: str, started_at: str | None) -> Message:
-    """The result of a call whose process ended before it could tell one."""
-    if started_at is None:
-        error = "It was not run: the worker ended before it began."
-    else:
-        error = (
-            f"It was started at {started_at}; its outcome is unknown, because the worker ended"
-            " before it could record one. Check what it did before you repeat it."
-        )
-    return Message(
-        id=message_id,
-        role="tool",
-        tool_call_id=call_id,
-        content=result_text(success=False, error=error),
-        error=error,
-        metadata={INTERRUPTED: True},
-    )
 
 
 def _usage_row(model: str, usage: ModelUsage) -> dict[str, object]:

@@ -126,6 +126,14 @@ class CallStarted(_Entry, tag="call_started"):
     tool_call_id: str
 
 
+class CallRuns(_Entry, tag="call_process"):
+    """Which process does a call. Not synced: it dies with the machine."""
+
+    tool_call_id: str
+    pid: int
+    process_start: str | None = None
+
+
 class Resulted(_Entry, tag="result"):
     """What a call came to, as the tool message that clients get."""
 
@@ -247,6 +255,7 @@ Entry = (
     | Called
     | Responded
     | CallStarted
+    | CallRuns
     | Resulted
     | StateSet
     | Chosen

@@ -14,6 +14,7 @@ Role = Literal["user", "assistant", "tool", "reasoning", "activity", "system", "
 ATTACHMENTS = "roost.attachments"
 INTERRUPTED = "roost.interrupted"
 HIDDEN = "roost.hidden"
+UNCERTAIN = "roost.uncertain"
 JOB = "roost.job"
 # An activity: what the worker itself has to say to people. No model reads it.
 NOTICE = "roost.notice"

@@ -40,6 +40,18 @@ class Log(Protocol):
     def __call__(self, level: str, event: str, /, **fields: object) -> None: ...
 
 
+class Processes(Protocol):
+    """What the kernel tells of a pid, which another process may have by now."""
+
+    def started_at(self, pid: int) -> str | None:
+        """When it started, to compare; None when there is none."""
+        ...
+
+    def lives(self, pid: int, started_at: str | None) -> bool:
+        """Does that very process still run?"""
+        ...
+
+
 class History(Protocol):
     """The durable entries of one conversation, for one caller at a time. Whole or not at all."""
 
@@ -105,11 +117,26 @@ class BadArguments(ValueError):
     """The arguments do not fit the tool. The message is for the model."""
 
 
-Tell = Callable[[bytes], None]
+class Tell(Protocol):
+    """What a running call tells before its result. Never waits."""
+
+    def __call__(self, data: bytes) -> None:
+        """It printed this."""
+
+    def runs_as(self, pid: int) -> None:
+        """This process does it: what may outlive a crash of ours."""
 
 
-def silent(data: bytes) -> None:
-    """For whoever waits for the result only."""
+class _Silence:
+    def __call__(self, data: bytes) -> None:
+        """Nobody listens."""
+
+    def runs_as(self, pid: int) -> None:
+        """Nobody listens."""
+
+
+silent = _Silence()
+"""For whoever waits for the result only."""
 
 
 class PreparedCall(Protocol):

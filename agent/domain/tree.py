@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from agent.domain.conversation import Conversation, fold, unfinished
+from agent.domain.aftermath import unfinished
+from agent.domain.conversation import Conversation, fold
 from agent.domain.entries import (
     Accepted,
     Begun,

@@ -277,6 +277,12 @@ ACTIVITY_TYPES = (
 
 METADATA_KEYS = (
     Name("roost.interrupted", "true", "A crash or a stop cut the message off."),
+    Name(
+        "roost.uncertain",
+        "`{tool, arguments, projectDir, startedAt, pid, processLives}`",
+        "Of a result: the call was started and nobody knows what came of it. It is not run again"
+        " by itself.",
+    ),
     Name("roost.attachments", "`[{name, mime_type, path, is_image}]`", "Files that came with it."),
     Name("roost.job", "a job's id", "The message tells what that job came to."),
 )

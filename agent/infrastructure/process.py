@@ -29,6 +29,18 @@ def is_alive(pid: int, start: str | None) -> bool:
     return found is not None and (start is None or found == start)
 
 
+class KernelProcesses:
+    """The same, behind the agent's port."""
+
+    def started_at(self, pid: int) -> str | None:
+        """When it started, to compare; None when there is none."""
+        return process_start(pid)
+
+    def lives(self, pid: int, started_at: str | None) -> bool:
+        """Does that very process still run?"""
+        return is_alive(pid, started_at)
+
+
 def _linux_start(pid: int) -> str | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import anyio
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.domain.conversation import fold, left_by_a_crash
+from agent.domain.aftermath import Aftermath, left_by_a_crash
+from agent.domain.conversation import fold
 from agent.domain.entries import (
     BadEntry,
     Begun,
@@ -18,14 +20,24 @@ from agent.domain.entries import (
     decode_entry,
     encode_entry,
 )
-from agent.domain.messages import INTERRUPTED, Message
+from agent.domain.messages import INTERRUPTED, UNCERTAIN, Message
 from agent.domain.ports import TextPiece
 from agent.domain.questions import answered
 from agent.infrastructure.jsonl_history import JsonlHistory
-from tests.agent.support.fakes import FakeHistory, FakeLines, FakeLog, FakeTool, Line
+from tests.agent.support.fakes import (
+    FakeHistory,
+    FakeLines,
+    FakeLog,
+    FakeProcesses,
+    FakeTool,
+    Line,
+    counting_ids,
+)
+from tests.agent.support.judge import judge
 from tests.agent.support.scene import calls, one_session, says
 from tests.agent.support.worker_process import until
 
+AFTERMATH = Aftermath(answered, FakeProcesses(), counting_ids("later"))
 TOLD = {"TEXT_MESSAGE_END", "TOOL_CALL_RESULT", "RUN_FINISHED", "RUN_STARTED"}
 
 
@@ -74,7 +86,7 @@ def test_a_line_that_can_not_be_read_costs_that_line_alone(tmp_path: Path) -> No
         assert [e.id for e in entries] == [e.id for n, e in enumerate(whole) if n != damaged]
         conversation = fold("c", entries)
         shown = {m.id for m in conversation.transcript.visible()}
-        left = left_by_a_crash(conversation, answered)
+        left = left_by_a_crash(conversation, AFTERMATH)
         assert {m.id for m in fold("c", [*entries, *left]).transcript.visible()} >= shown
 
 
@@ -114,11 +126,10 @@ def test_cut_at_any_byte_nothing_that_began_is_open_to_run_again(tmp_path: Path)
         entries = branch(load(data[:cut], tmp_path))
         conversation = fold("c", entries)
         began = any(record.started_at for record in conversation.calls.values())
-        for entry in left_by_a_crash(conversation, answered):
+        for entry in left_by_a_crash(conversation, AFTERMATH):
             conversation.apply(entry)
         assert conversation.open_run is None
         if began:
-            assert not conversation.interrupts()
             assert not [r for r in conversation.unanswered() if r.started_at]
 
 
@@ -185,6 +196,7 @@ async def test_a_call_that_had_begun_is_never_run_again_and_the_model_is_told_so
         assert scene.tool.ran == []
         results = [m for m in scene.model.requests[0].messages if m.role == "tool"]
         assert "its outcome is unknown" in results[0].text
+        assert "in /project with Do" in results[0].text
         assert "2026-01-02T03:04:05Z" in results[0].text
         assert "It was not run" in results[1].text
 
@@ -231,3 +243,112 @@ async def test_messages_that_waited_at_a_crash_have_their_turn_after_it() -> Non
         await scene.lines.wait_for(
             lambda line: line["type"] == "RUN_FINISHED" and line["runId"] == "r2"
         )
+
+
+async def test_an_uncertain_call_tells_whether_its_process_lives() -> None:
+    """Who is hurt: somebody who starts a deployment again beside the one that goes on."""
+    history = FakeHistory()
+    stuck = FakeTool(work=anyio.sleep_forever, pid=77)
+    async with one_session(
+        calls(("c-1", "Do", "x")), mode="auto", history=history, tool=stuck
+    ) as scene:
+        await scene.ask("go", "m1")
+        await until(lambda: "call_process" in history.kinds())
+        at_the_crash = list(history.lines)
+    for living, words in (((77,), "(pid 77) still runs"), ((), "(pid 77) has ended")):
+        crashed = FakeHistory()
+        crashed.lines = list(at_the_crash)
+        async with one_session(history=crashed, processes=FakeProcesses(*living)) as scene:
+            result = (await scene.snapshot())[-1]
+            assert words in str(result["error"])
+            assert msgspec.convert(result["metadata"], dict[str, object])[UNCERTAIN] == {
+                "tool": "Do",
+                "arguments": '{"what":"x"}',
+                "projectDir": "/project",
+                "startedAt": "2026-01-02T03:04:05Z",
+                "pid": 77,
+                "processLives": bool(living),
+            }
+
+
+async def test_a_crash_between_a_decision_and_its_call_asks_again_and_runs_it_once() -> None:
+    history = FakeHistory()
+    at_each_length: list[list[bytes]] = []
+    async with one_session(
+        calls(("c-1", "Do", "x"), ("c-2", "Do", "y")), says("done"), history=history
+    ) as scene:
+        await scene.turn("go", "m1")
+        await scene.answer(c_1=None, c_2={"approved": False})
+        await scene.wait_end(len(scene.lines.lines))
+        at_each_length = [history.lines[:end] for end in range(len(history.lines) + 1)]
+    begun = [at for at in at_each_length if at and b'"answers"' in at[-1]]
+    assert len(begun) == 1
+    crashed = FakeHistory()
+    crashed.lines = list(begun[0])
+    tool = FakeTool()
+    async with one_session(says("fine"), history=crashed, tool=tool) as scene:
+        scene.session.announce("1")
+        told = scene.lines.lines
+        assert [line["type"] for line in told] == [
+            "ready",
+            "RUN_STARTED",
+            "STATE_SNAPSHOT",
+            "RUN_FINISHED",
+        ]
+        assert told[0]["suspended"] == told[3]
+        assert [i.id for i in scene.session.conversation.interrupts()] == ["c-1"]
+        # What was declined stays declined.
+        assert "declined" in str((await scene.snapshot())[-1]["error"])
+        start = len(scene.lines.lines)
+        await scene.answer(c_1=None)
+        await scene.wait_end(start)
+        assert tool.ran == ["x"]
+        judge(scene.lines.lines)
+
+
+@pytest.mark.parametrize("refused", ["run_started", "call_started"])
+async def test_a_full_disk_in_the_middle_of_a_resume_keeps_the_decision_open(refused: str) -> None:
+    """Who is hurt: a person whose yes is gone with the space, and the call with it."""
+    history = FakeHistory()
+    async with one_session(calls(("c-1", "Do", "x")), says("done"), history=history) as scene:
+        await scene.turn("go", "m1")
+        history.refused = {refused, "result", "run_ended"}
+        start = len(scene.lines.lines)
+        await scene.answer(c_1=None)
+        if refused == "run_started":
+            told = await scene.lines.wait_for(lambda line: line["type"] == "RUN_ERROR", start)
+        else:
+            told = await scene.wait_end(start)
+            assert "Asked again" in str(told)
+        assert "no space left" in str(told)
+        await anyio.wait_all_tasks_blocked()
+        assert scene.tool.ran == []
+        as_a_crash_leaves_it = list(history.lines)
+        history.refused = set()
+        start = len(scene.lines.lines)
+        await scene.answer(c_1=None)
+        await scene.wait_end(start)
+        assert scene.tool.ran == ["x"]
+        judge(scene.lines.lines)
+    crashed = FakeHistory()
+    crashed.lines = as_a_crash_leaves_it
+    async with one_session(says("done"), history=crashed) as scene:
+        await scene.answer(c_1=None)
+        await scene.wait_end()
+        assert scene.tool.ran == ["x"]
+
+
+async def test_a_call_whose_result_found_no_room_is_uncertain_and_not_undone() -> None:
+    history = FakeHistory()
+    async with one_session(
+        calls(("c-1", "Do", "x")), says("I look"), mode="auto", history=history
+    ) as scene:
+        history.refused = {"result"}
+        lines = await scene.turn("go", "m1")
+        assert lines[-1]["type"] == "RUN_ERROR"
+        history.refused = set()
+        await scene.turn("and?", "m2")
+        results = [m.text for m in scene.model.requests[1].messages if m.role == "tool"]
+        assert len(results) == 1
+        assert "its outcome is unknown" in results[0]
+        assert scene.tool.ran == ["x"]

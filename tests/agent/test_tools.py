@@ -121,17 +121,23 @@ async def test_output_that_is_not_text_does_no_harm(tmp_path: Path) -> None:
 
 async def test_a_command_tells_its_output_as_it_comes(tmp_path: Path) -> None:
     heard: list[bytes] = []
+    pids: list[int] = []
     go_on = tmp_path / "go"
     command = "echo one; until [ -e go ]; do sleep 0.02; done; echo two >&2"
     call = bash(tmp_path).prepare(msgspec.json.encode({"command": command}))
 
-    def tell(data: bytes) -> None:
-        heard.append(data)
-        go_on.touch()
+    class Listener:
+        def __call__(self, data: bytes) -> None:
+            heard.append(data)
+            go_on.touch()
+
+        def runs_as(self, pid: int) -> None:
+            pids.append(pid)
 
     with anyio.fail_after(20):
-        assert (await call.run(tell)).output == "one\ntwo\n"
+        assert (await call.run(Listener())).output == "one\ntwo\n"
     assert heard == [b"one\n", b"two\n"]
+    assert len(pids) == 1
 
 
 async def test_a_command_in_the_background_is_a_job_that_has_no_timeout_of_its_own(

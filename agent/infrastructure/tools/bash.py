@@ -132,6 +132,7 @@ class _Call:
         output = _Output(tell)
         # No await until the try: a stop in that gap would leave the process behind.
         try:
+            tell.runs_as(process.pid)
             with anyio.move_on_after(self.timeout) as deadline:
                 await _collect(process, output)
             if deadline.cancelled_caught:

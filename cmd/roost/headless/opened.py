@@ -19,6 +19,7 @@ from agent.infrastructure.archive import ProjectArchive
 from agent.infrastructure.attachments import AttachmentFolder
 from agent.infrastructure.jsonl_history import JsonlHistory, file_stem
 from agent.infrastructure.lease import lease
+from agent.infrastructure.process import KernelProcesses
 from agent.infrastructure.project_files import ProjectFiles, recent_file
 from agent.opening import open_conversation
 from agent.recorder import Recorder
@@ -72,7 +73,14 @@ async def opened(
     folder = home.conversations(str(options.project_dir))
     with _conversation_file(folder, conversation_id, log, patience) as (history, entries):
         recorder = await open_conversation(
-            conversation_id, options.project_dir, history, entries, new_id, now, log
+            conversation_id,
+            options.project_dir,
+            history,
+            entries,
+            new_id,
+            now,
+            log,
+            KernelProcesses(),
         )
         prepare = Preparation(
             home=home,

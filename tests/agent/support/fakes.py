@@ -178,6 +178,19 @@ class FakeProject:
         return [Skill("review", "How to review.", "project")]
 
 
+class FakeProcesses:
+    """A kernel in which only these pids live."""
+
+    def __init__(self, *living: int) -> None:
+        self.living = set(living)
+
+    def started_at(self, pid: int) -> str | None:
+        return f"start of {pid}"
+
+    def lives(self, pid: int, started_at: str | None) -> bool:
+        return pid in self.living and started_at == self.started_at(pid)
+
+
 class FakeArchive:
     """Other conversations and files, in memory."""
 
@@ -246,6 +259,7 @@ class FakeTool:
     work: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
     state: dict[str, object] = field(default_factory=dict[str, object])
     prints: Sequence[bytes] = ()
+    pid: int | None = None
     job: Job | None = None
 
     @property
@@ -273,6 +287,8 @@ class _FakeCall:
         return Subject("command", self.what)
 
     async def run(self, tell: Tell = silent) -> ToolResult:
+        if self.tool.pid is not None:
+            tell.runs_as(self.tool.pid)
         self.tool.ran.append(self.what)
         for piece in self.tool.prints:
             tell(piece)

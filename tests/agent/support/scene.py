@@ -21,6 +21,7 @@ from tests.agent.support.fakes import (
     FakeLog,
     FakeModel,
     FakeModels,
+    FakeProcesses,
     FakeProject,
     FakeTool,
     Line,
@@ -138,6 +139,7 @@ async def one_session(
     lines: FakeLines | None = None,
     serve: bool = True,
     equip: Callable[[Equipment], Equipment] = lambda equipment: equipment,
+    processes: FakeProcesses | None = None,
 ) -> AsyncGenerator[Scene]:
     """A session that is served until the block ends. Tools: Do (runs) and Look (reads)."""
     history = history or FakeHistory()
@@ -177,6 +179,7 @@ async def one_session(
         new_id,
         lambda: "2026-01-02T03:04:05Z",
         log,
+        processes or FakeProcesses(),
     )
     session = Session(recorder, lines, prepare, save, new_id, log, project, archive)
     scene = Scene(session, history, lines, model, tool, log, models, project, archive, saved, tools)
