@@ -21,8 +21,8 @@ from agent.calls import Calls
 from agent.compaction import Compaction, Reason, window_of
 from agent.direct import direct_call
 from agent.domain import plans
-from agent.domain.approval import AUTO_NOTICE
 from agent.domain.aftermath import still_unknown
+from agent.domain.approval import AUTO_NOTICE
 from agent.domain.compaction import ACTIVITY as COMPACTION
 from agent.domain.compaction import KEPT, cut, is_due, read_by_model
 from agent.domain.conversation import Answer
