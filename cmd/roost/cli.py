@@ -23,6 +23,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "logs": ("roost.daemon.care", "logs", "Print the daemon's log."),
     "panel": ("roost.panel.cli", "command", "Open the web panel in a browser, signed in."),
     "trust": ("roost.trust_cli", "command", "Let a project's own settings count in full."),
+    "channels": ("roost.channels.cli", "command", "Run the chat channels beside a daemon."),
     "demo": ("roost.demo.cli", "command", "Watch what roost does, step by step, in a minute."),
     "headless": ("roost.headless.cli", "command", "Run one task, or serve as a worker."),
 }

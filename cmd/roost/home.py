@@ -72,6 +72,16 @@ class RoostHome:
         return self.path / "journal"
 
     @property
+    def channels(self) -> Path:
+        """What channels keep: their chats, and what waits to be sent there."""
+        return self.path / "channels"
+
+    @property
+    def channel_reports(self) -> Path:
+        """How the channels that run are."""
+        return self.run / "channels"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

@@ -51,6 +51,7 @@ _BYTES = {None: 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 # Lower case, no path, no wildcard: compared exactly, so a pattern would allow nothing.
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://[a-z0-9._\[\]:-]+?(:[0-9]+)?")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+_CHAT = re.compile(r"-?[0-9]{1,20}")
 _SWITCH = {"true": True, "yes": True, "on": True, "1": True} | {
     "false": False, "no": False, "off": False, "0": False,
 }  # fmt: skip
@@ -124,6 +125,49 @@ def _rules(value: object) -> tuple[str, ...]:
     return rules
 
 
+def _chats(value: object) -> tuple[int, ...]:
+    """Ids as the service writes them: those of groups are negative."""
+    if isinstance(value, str):
+        value = value.replace(",", " ").split()
+    if type(value) is int:
+        value = [value]
+    if not isinstance(value, list):
+        raise ValueError("not a list")
+    return tuple(_chat(item) for item in cast("list[object]", value))
+
+
+def _chat(value: object) -> int:
+    if isinstance(value, str) and _CHAT.fullmatch(value.strip()):
+        return int(value)
+    return value if type(value) is int else _refuse()
+
+
+def _chat_folders(value: object) -> dict[int, str]:
+    """A mapping, or text with one `chat=/folder` a line."""
+    if isinstance(value, str):
+        pairs = [line.partition("=") for line in value.splitlines() if line.strip()]
+        value = {chat: folder for chat, _, folder in pairs}
+    if not isinstance(value, dict):
+        raise ValueError("not a mapping")
+    return {_chat(k): _folder(v) for k, v in cast("dict[object, object]", value).items()}
+
+
+def _folder(value: object) -> str:
+    text = _text(value).strip()
+    return text if text.startswith("/") else _refuse()
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = value.replace(",", " ").split()
+    return _texts(value)
+
+
+def _address(value: object) -> str:
+    text = _text(value).strip()
+    return text if text.startswith(("http://", "https://")) else _refuse()
+
+
 def _origins(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.replace(",", " ").split()
@@ -195,6 +239,11 @@ ORIGINS = Kind(
     'a list of origins such as "https://app.example:8443", in lower case, without a path'
     " or a default port",
 )
+CHATS = Kind(_chats, "a list of chat ids, which are whole numbers; those of groups are negative")
+CHAT_FOLDERS = Kind(_chat_folders, "a chat id and an absolute folder for each chat")
+FOLDER = Kind(_folder, "an absolute folder")
+MIME_TYPES = Kind(_words, 'a list of types such as "image/*", "application/pdf"')
+ADDRESS = Kind(_address, "an address that begins with http:// or https://")
 FOLDERS = Kind(_folders, "a list of folders, or one folder a line")
 RULES = Kind(
     _rules,

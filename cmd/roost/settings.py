@@ -16,11 +16,16 @@ from typing import Annotated, Literal, get_args
 
 from roost.home import RoostHome
 from roost.setting_types import (
+    ADDRESS,
     BYTE_SIZE,
+    CHAT_FOLDERS,
+    CHATS,
     COMMAND,
     COUNT,
     DURATION,
+    FOLDER,
     FOLDERS,
+    MIME_TYPES,
     ORIGINS,
     PORT,
     POSITIVE_DURATION,
@@ -213,6 +218,52 @@ class SocketSection:
     ] = None
 
 
+_FILE_TYPES = ("image/*", "text/*", "application/pdf", "application/json", "application/zip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TelegramSection:
+    """The agents in a Telegram chat (docs/how-to/telegram.md)."""
+
+    enabled: Annotated[
+        bool, SWITCH, Says("The daemon runs the channel. Without it, `roost channels` can.")
+    ] = False
+    token: Annotated[
+        Secret | None, SECRET, Says("The bot's token, from @BotFather. Workers do not get it.")
+    ] = None
+    allowed_chats: Annotated[
+        tuple[int, ...],
+        CHATS,
+        Says(
+            "The chats that are answered, by their ids; in a group, also the ids of the people who"
+            " may speak. Empty: nobody."
+        ),
+    ] = ()
+    project: Annotated[
+        str | None, FOLDER, Says("The folder that the agent works in, until `/project` is used.")
+    ] = None
+    projects: Annotated[Mapping[int, str], CHAT_FOLDERS, Says("The same for single chats.")] = (
+        field(default_factory=dict[int, str])
+    )
+    require_approval: Annotated[
+        bool,
+        SWITCH,
+        Says("Ask in the chat. If not, what a chat's run would ask is declined without asking."),
+    ] = True
+    largest_file: Annotated[int, BYTE_SIZE, Says("The largest file that is taken from a chat.")] = (
+        10 * 2**20
+    )
+    file_types: Annotated[
+        tuple[str, ...], MIME_TYPES, Says("The types of files that are taken from a chat.")
+    ] = _FILE_TYPES
+    poll_timeout: Annotated[
+        float, POSITIVE_DURATION, Says("How long one request waits for news.")
+    ] = 30.0
+    api_url: Annotated[
+        str, ADDRESS, Says("Where the Bot API is: a server of your own can be named here.")
+    ] = "https://api.telegram.org"
+
+
 Providers = Mapping[str, ProviderSection]
 
 
@@ -226,6 +277,7 @@ class DaemonSettings:
     worker: WorkerSection = WorkerSection()
     binding: BindingSection = BindingSection()
     socket: SocketSection = SocketSection()
+    telegram: TelegramSection = field(default_factory=TelegramSection)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ A test fails when the page in the repository is not this one.
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from roost.setting_types import BYTE_SIZE, Kind, Says, duration_text, size_text
 from roost.settings import HARMLESS, DaemonSettings, ProviderSection
@@ -67,7 +67,7 @@ def _section(name: str, section: type[Any]) -> Iterator[str]:
         variable = f"ROOST_{name}__{key}".replace(".", "__").upper()
         says = next(part.words for part in member.__metadata__ if isinstance(part, Says))
         kind = kind_of(member)
-        default = _default(getattr(section, key), kind)
+        default = _default(getattr(section, key, None), kind)
         yield f"| `{key}` | `{variable}` | {default} | {kind.allowed} | {says} |"
     yield ""
 
@@ -75,6 +75,8 @@ def _section(name: str, section: type[Any]) -> Iterator[str]:
 def _default(value: object, kind: Kind) -> str:
     if value is None or value == ():
         return "not set"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{item}`" for item in cast("tuple[object, ...]", value))
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, float):

@@ -13,6 +13,7 @@ from websockets.asyncio.client import connect
 
 from agui.browser_relay import ExtensionRelay
 from agui.server import listen
+from roost.daemon.channels import DaemonChannels
 from roost.daemon.container import DaemonContainer
 from roost.demo.client import Event, TourClient
 from roost.home import RoostHome
@@ -31,6 +32,7 @@ class RealDaemon:
     port: int
     registry: Registry
     relay: ExtensionRelay
+    channels: DaemonChannels
 
     @property
     def url(self) -> str:
@@ -88,6 +90,7 @@ async def a_real_daemon(tmp_path: Path, **settings: str) -> AsyncGenerator[RealD
         home=home,
         worker=loaded.worker,
         binding_section=loaded.binding,
+        telegram=loaded.telegram,
         token=TOKEN,
         environ=environ,
         open_files=1024,
@@ -97,7 +100,7 @@ async def a_real_daemon(tmp_path: Path, **settings: str) -> AsyncGenerator[RealD
     with anyio.fail_after(PATIENCE), listen(0) as listener:
         environ["ROOST_BINDING__URL"] = f"ws://127.0.0.1:{listener.getsockname()[1]}/ws"
         async with registry.serving(), container.binding().serving(listener) as port:
-            yield RealDaemon(home, project, port, registry, container.relay())
+            yield RealDaemon(home, project, port, registry, container.relay(), container.channels())
             registry.hurry()
 
 

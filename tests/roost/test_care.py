@@ -141,6 +141,7 @@ def test_status_as_json_without_a_daemon(tmp_path: Path) -> None:
         "reachable": False,
         "daemon": None,
         "threads": None,
+        "channels": [],
         "note": None,
     }
 

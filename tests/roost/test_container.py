@@ -16,7 +16,7 @@ from roost.daemon.container import (
 )
 from roost.daemon.main import Daemon
 from roost.home import RoostHome
-from roost.settings import BindingSection, WorkerSection
+from roost.settings import BindingSection, TelegramSection, WorkerSection
 from sessions.domain.ports import LaunchWorker, Threads
 
 
@@ -25,6 +25,7 @@ def container(tmp_path: Path) -> DaemonContainer:
         home=RoostHome(tmp_path),
         worker=WorkerSection(),
         binding_section=BindingSection(),
+        telegram=TelegramSection(),
         token="t",
         environ={"PATH": "/bin"},
         open_files=1024,

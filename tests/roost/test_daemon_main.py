@@ -87,11 +87,23 @@ class FakeLocal:
         self.parts.seen.append("local hurried")
 
 
+class FakeChannels:
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        self.parts.seen.append("channels in")
+        yield
+        self.parts.seen.append("channels out")
+
+
 def daemon_of(parts: Parts) -> Daemon:
     return Daemon(
         registry=FakeRegistry(parts),
         binding=FakeBinding(parts),
         local=FakeLocal(parts),
+        channels=FakeChannels(parts),
         listen=lambda: socket.create_server(("127.0.0.1", 0)),
         run_file=parts.run_file,
     )
@@ -126,6 +138,8 @@ async def test_clients_leave_before_workers_stop(tmp_path: Path, signum: signal.
         "registry in",
         "local in",
         "binding in",
+        "channels in",
+        "channels out",
         "binding out",
         "local out",
         "registry out",

@@ -1,9 +1,11 @@
 """`roost status`, `roost stop`, `roost logs`: parse, ask, print."""
 
 import os
+from dataclasses import replace
 
 import click
 
+from roost.channels.infrastructure.report_reader import read_reports
 from roost.daemon.log_reader import follow, last_lines
 from roost.daemon.run_file import RunFile
 from roost.daemon.status import find_status, utc_now
@@ -18,13 +20,14 @@ _STOP_MARGIN = 15.0
 @click.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(as_json: bool) -> ExitCode:
-    """Show whether the daemon runs, and its threads.
+    """Show whether the daemon runs, its threads, and its channels.
 
     Exit code 0 when it answers, 3 when it does not or when there is none.
     """
     home = _home()
     token, trouble = _token(home)
     found = find_status(RunFile(home.daemon_json), token, trouble)
+    found = replace(found, channels=tuple(read_reports(home.channel_reports)))
     if as_json:
         click.echo(found.as_json())
     else:

@@ -66,6 +66,7 @@ def _run(settings: DaemonSettings, home: RoostHome, held: ExitStack) -> ExitCode
         home=home,
         worker=settings.worker,
         binding_section=settings.binding,
+        telegram=settings.telegram,
         token=token.secret,
         environ=dict(os.environ),
         open_files=raise_open_files(),

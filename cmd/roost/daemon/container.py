@@ -12,6 +12,7 @@ from agui.panel.panel import Panel
 from agui.server import Binding, listen
 from agui.settings import BindingSettings
 from connection.sqlite_journal import SqliteJournal
+from roost.daemon.channels import DaemonChannels
 from roost.daemon.local import LocalDoor
 from roost.daemon.main import Daemon
 from roost.daemon.run_file import RunFile
@@ -19,7 +20,7 @@ from roost.home import RoostHome
 from roost.panel.catalogue import SavedConversations
 from roost.panel.session_file import SessionFile
 from roost.saved_sessions import SavedSessionFiles
-from roost.settings import BindingSection, WorkerSection
+from roost.settings import BindingSection, TelegramSection, WorkerSection
 from roost.version import VERSION
 from sessions.domain.settings import RegistrySettings
 from sessions.infrastructure.subprocess_worker import SubprocessLauncher
@@ -65,11 +66,12 @@ def binding_settings(binding: BindingSection, token: str, home: RoostHome) -> Bi
 
 
 class DaemonContainer(containers.DeclarativeContainer):
-    """Given: home, the two sections, the token, the environment, the limit of files, the socket."""
+    """Given: home, three sections, the token, the environment, the limit of files, the socket."""
 
     home = providers.Dependency(instance_of=RoostHome)
     worker = providers.Dependency(instance_of=WorkerSection)
     binding_section = providers.Dependency(instance_of=BindingSection)
+    telegram = providers.Dependency(instance_of=TelegramSection)
     token = providers.Dependency(instance_of=str)
     environ: providers.Dependency[dict[str, str]] = providers.Dependency(instance_of=dict)
     open_files = providers.Dependency(instance_of=int)
@@ -108,11 +110,13 @@ class DaemonContainer(containers.DeclarativeContainer):
         providers.Singleton(SqliteJournal, home.provided.journal),
         socket,
     )
+    channels = providers.Singleton(DaemonChannels, telegram=telegram, home=home, threads=registry)
     program = providers.Singleton(
         Daemon,
         registry=registry,
         local=local,
         binding=binding,
+        channels=channels,
         listen=providers.Callable(partial, listen, binding_section.provided.port),
         run_file=providers.Factory(RunFile, home.provided.daemon_json),
         worker_environ=environ,

@@ -1,9 +1,9 @@
 """The daemon's life: what is entered, in which order, and how it ends.
 
 Rules for editing: whatever has a lifetime is entered here and nowhere else. The stop order is the
-nesting read from the inside: listeners and client streams (the binding, the local socket), then
-workers (the registry), then the run file. A signal only begins the end; a second one shortens every
-grace.
+nesting read from the inside: channels, listeners and client streams (the binding, the local
+socket), then workers (the registry), then the run file. A signal only begins the end; a second one
+shortens every grace.
 """
 
 import os
@@ -53,6 +53,12 @@ class Port(Protocol):
     def hurry(self) -> None: ...
 
 
+class Channels(Protocol):
+    """What it enters and leaves beside the port: clients in its own process."""
+
+    def serving(self) -> AbstractAsyncContextManager[None]: ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Daemon:
     """One run of the daemon, from an open port to the exit code."""
@@ -60,6 +66,7 @@ class Daemon:
     registry: Workers
     binding: Port
     local: Local
+    channels: Channels
     listen: Callable[[], socket]
     run_file: RunFile
     worker_environ: dict[str, str] = field(default_factory=dict[str, str])
@@ -93,8 +100,9 @@ class Daemon:
         ):
             self.run_file.write(_record(port, local_socket))
             log.info("daemon_ready", host=HOST, port=port, pid=os.getpid(), version=VERSION)
-            await self._stop.wait()
-            log.info("daemon_stopping")
+            async with self.channels.serving():
+                await self._stop.wait()
+                log.info("daemon_stopping")
 
     async def _heed_signals(self, *, task_status: TaskStatus[None]) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

@@ -8,6 +8,7 @@ in scripts and prompts, and should be done before anybody notices.
 import http.client
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -19,6 +20,7 @@ _ANSWER_TIMEOUT = 3.0
 _LONGEST_ANSWER = 16 * 2**20
 
 ThreadInfo = Mapping[str, Any]
+ChannelInfo = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Status:
     record: DaemonRecord | None
     threads: tuple[ThreadInfo, ...] | None
     note: str | None
+    channels: tuple[ChannelInfo, ...] = ()
 
     @property
     def is_reachable(self) -> bool:
@@ -40,6 +43,7 @@ class Status:
                 "reachable": self.is_reachable,
                 "daemon": asdict(self.record) if self.record else None,
                 "threads": self.threads,
+                "channels": self.channels,
                 "note": self.note,
             },
             indent=2,
@@ -59,6 +63,8 @@ class Status:
             )
         if self.note:
             yield self.note
+        for channel in self.channels:
+            yield _channel_line(channel, now)
         if self.threads is not None:
             yield from _thread_lines(self.threads)
 
@@ -95,6 +101,19 @@ def _ask(record: DaemonRecord, token: str) -> tuple[ThreadInfo, ...]:
     if not isinstance(threads, list):
         raise ValueError("its answer makes no sense")
     return tuple(cast("list[ThreadInfo]", threads))
+
+
+def _channel_line(channel: ChannelInfo, now: datetime) -> str:
+    """Such as "telegram: unreachable for 5m 2s (no answer); 2 chats, 3 messages wait"."""
+    with suppress(ValueError):
+        since = datetime.fromisoformat(str(channel.get("since")))
+        age = f" for {age_text((now - since).total_seconds())}"
+        detail = f" ({_cell(channel['detail'])})" if channel.get("detail") else ""
+        return (
+            f"{_cell(channel.get('channel'))}: {_cell(channel.get('status'))}{age}{detail};"
+            f" {channel.get('chats')} chats, {channel.get('waiting')} messages wait to be sent."
+        )
+    return f"{_cell(channel.get('channel'))}: unknown."
 
 
 def _thread_lines(threads: tuple[ThreadInfo, ...]) -> Iterator[str]:

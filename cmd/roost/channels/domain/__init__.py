@@ -1,0 +1,1 @@
+"""What a channel decides, without a network, a disk or a clock. Start with `ports`, then `chat`."""

@@ -1,0 +1,42 @@
+"""Text of others inside our own Markdown, shown as the text it is. Pure."""
+
+_SPECIAL = frozenset("\\`*_{}[]<>()#+-.!|~&=")
+
+
+def inline(text: str) -> str:
+    """On one line."""
+    return lines(" ".join(text.split()))
+
+
+def lines(text: str) -> str:
+    """With its line breaks."""
+    return "".join(f"\\{c}" if c in _SPECIAL else c for c in text)
+
+
+def code(text: str) -> str:
+    """Inline code, of text on one line."""
+    shown = " ".join(text.split())
+    if not shown:
+        return ""
+    ticks = "`" * (longest_run(shown) + 1)
+    gap = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{gap}{shown}{gap}{ticks}"
+
+
+def block(text: str) -> str:
+    """A code block, with a fence that its content can't end."""
+    fence = "`" * max(3, longest_run(text) + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def longest_run(text: str) -> int:
+    """Of backticks."""
+    longest = run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return longest
+
+
+def shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
