@@ -49,7 +49,7 @@ class Interrupts:
         """A run goes on, or nobody remembers what was asked."""
         self.open, self.line, self.is_answering, self._answerer = frozenset(), b"", False, None
 
-    def judge(self, client: Client, answered: frozenset[str]) -> Verdict:
+    def judge(self, client: Client | None, answered: frozenset[str]) -> Verdict:
         """Decide about a run input that answers these; a complete answer is taken from here on."""
         if not answered:
             return Verdict.FORWARD

@@ -138,6 +138,24 @@ class JoinLog:
         said += run.openers.values()
         return said, frozenset(lost)
 
+    def document_lines(self) -> list[bytes]:
+        """The lines that every document is made of now, the state's first."""
+        return [line for _, document in self._documents() for line in document.lines()]
+
+    @property
+    def lost(self) -> list[str | None]:
+        """The documents that could not be kept, by name; the state is None."""
+        return [name for name, document in self._documents() if document.is_lost]
+
+    def lose(self, name: str | None) -> None:
+        """This document can't be had before its next snapshot line."""
+        document = self._new_document()
+        document.is_lost = True
+        if name is None:
+            self.state = document
+        else:
+            self._activities[name] = document
+
     def document(self, name: str | None) -> Document | None:
         """The state (None), or an activity by its message id."""
         return self.state if name is None else self._activities.get(name)

@@ -17,12 +17,13 @@ from typing import ClassVar
 
 from sessions.domain import frames, lines
 from sessions.domain.interrupts import Interrupts, Verdict
-from sessions.domain.joining import JoinLog, OpenRun
+from sessions.domain.joining import JoinLog
 from sessions.domain.keys import Cursor, Generation, ThreadKey, ThreadOptions
 from sessions.domain.lines import BadLine, Line
 from sessions.domain.ports import Client, ThreadView, Worker, WorkerLost
 from sessions.domain.ring import Attachment, Coverage, Ring
 from sessions.domain.settings import RegistrySettings
+from sessions.domain.standing import Standing
 from sessions.domain.waiting import Held, Waiting
 
 # The place of a follower that still waits for its snapshot; live ones are at 0 or above.
@@ -84,10 +85,10 @@ class Thread:
     _waiting: Waiting = field(default_factory=Waiting)
     _approvals: dict[str, list[Client]] = field(default_factory=dict[str, list[Client]])
     """Tool requests that wait for a person, by tool call id, with those who saw the question."""
-    _interrupts: Interrupts = field(default_factory=Interrupts)
+    _standing: Standing = field(init=False)
+    _interrupts: Interrupts = field(init=False)
     _log: JoinLog = field(init=False)
     _chunk_opened: int = 0
-    _running_jobs: int = 0
     _idle_since: float | None = None
     _status: str = "stopped"
     _status_since: float = 0.0
@@ -96,7 +97,12 @@ class Thread:
     _told_deadline: float | None = None
 
     def __post_init__(self) -> None:
-        self._log = JoinLog(self.settings.join_lines, self.settings.join_bytes)
+        self._standing = Standing(
+            max_lines=self.settings.join_lines,
+            max_bytes=self.settings.join_bytes,
+            durable_interrupts=self.settings.durable_interrupts,
+        )
+        self._interrupts, self._log = self._standing.interrupts, self._standing.log
         self._status_since = self.now
         self._settle(self.now)
 
@@ -236,7 +242,7 @@ class Thread:
         self._worker = None
         self._is_ready = False
         self.phase = Phase.ABSENT
-        self._running_jobs = 0
+        self._standing.running_jobs = 0
         self._approvals.clear()
         if self._has_spoken or was_stopping:
             self._silent_exits = 0
@@ -304,7 +310,7 @@ class Thread:
         return bool(
             self._followers
             or self._log.run is not None
-            or self._running_jobs > 0
+            or self._standing.running_jobs > 0
             or self._waiting.has_replies
         )
 
@@ -452,40 +458,31 @@ class Thread:
         if self._has_spoken or not self.settings.announces_ready:
             return
         self._has_spoken = True
-        suspended = bytes(lines.ready(line).suspended)
-        self._interrupts.clear()
-        if suspended not in (b"", b"null"):
-            self._interrupts.ask(suspended)
+        self._standing.take(peeked, line)
         if self.phase is Phase.RUNNING:
             self._become_ready()
         self._settle(self.now)
 
     def _on_run_started(self, peeked: Line, line: bytes) -> None:
-        self._log.run = OpenRun(peeked.runId or "", line)
-        self._interrupts.clear()
+        self._standing.take(peeked, line)
         self._relay(line, self._live)
         self._settle(self.now)
 
     def _on_run_finished(self, peeked: Line, line: bytes) -> None:
-        self._log.run = None
-        self._interrupts.ask(line)
+        self._standing.take(peeked, line)
         self._relay(line, self._live)
         self._settle(self.now)
 
     def _on_run_error(self, peeked: Line, line: bytes) -> None:
-        run, self._log.run = self._log.run, None
+        run = self._log.run
+        self._standing.take(peeked, line)
         if run is not None:
             line = line if peeked.runId else frames.with_run_id(line, run.run_id)
-        else:
-            if not (self._is_ready and self.settings.announces_ready):
-                # It could not begin: this answers everyone who waits. A worker that is ready
-                # still answers each open itself, whatever this is about.
-                for client in self._waiting.drop_run_inputs_and_opens():
-                    self._go_live(client)
-            if self.settings.durable_interrupts:
-                self._interrupts.reopen()
-            else:
-                self._interrupts.clear()
+        elif not (self._is_ready and self.settings.announces_ready):
+            # It could not begin: this answers everyone who waits. A worker that is ready
+            # still answers each open itself, whatever this is about.
+            for client in self._waiting.drop_run_inputs_and_opens():
+                self._go_live(client)
         self._relay(line, self._live)
         self._settle(self.now)
 
@@ -516,11 +513,11 @@ class Thread:
         self._go_live(client)
 
     def _on_item_opened(self, peeked: Line, line: bytes) -> None:
-        self._log.item_opened(lines.item_key(peeked, lines.OPENS), line)
+        self._standing.take(peeked, line)
         self._relay(line, self._live)
 
     def _on_item_closed(self, peeked: Line, line: bytes) -> None:
-        self._log.item_closed(lines.item_key(peeked, lines.CLOSES))
+        self._standing.take(peeked, line)
         self._relay(line, self._live)
 
     def _on_chunk(self, peeked: Line, line: bytes) -> None:
@@ -533,8 +530,7 @@ class Thread:
             self._relay(line, [c for c in self._live if self._followers[c] < opened])
 
     def _on_state_snapshot(self, peeked: Line, line: bytes) -> None:
-        self._log.state.snapshot(line)
-        self._running_jobs = lines.jobs_in_snapshot(line)
+        self._standing.take(peeked, line)
         self._has_again(None)
         self._relay(line, self._live)
         self._settle(self.now)
@@ -542,19 +538,18 @@ class Thread:
     def _on_state_delta(self, peeked: Line, line: bytes) -> None:
         was_lost = self._log.state.is_lost
         self._relay_patch(None, line)
+        self._standing.take(peeked, line)
         self.overgrown_states += self._log.state.is_lost and not was_lost
-        self._running_jobs = lines.jobs_in_delta(line, self._running_jobs)
         self._settle(self.now)
 
     def _on_activity_snapshot(self, peeked: Line, line: bytes) -> None:
-        name = peeked.messageId or ""
-        keeps = lines.keeps_existing(line)
-        if self._log.activity_snapshot(name, line, keeps_existing=keeps):
-            self._has_again(name)
+        if self._standing.activity_snapshot(peeked, line):
+            self._has_again(peeked.messageId or "")
         self._relay(line, self._live)
 
     def _on_activity_delta(self, peeked: Line, line: bytes) -> None:
         self._relay_patch(peeked.messageId or "", line)
+        self._standing.take(peeked, line)
 
     def _relay_patch(self, name: str | None, line: bytes) -> None:
         """To those who have what the patch applies to; who joined without it gets it first."""
@@ -569,8 +564,6 @@ class Thread:
                         client.deliver(told, None)
             has = [c for c in self._live if name not in self._lacking.get(c, ())]
             self._relay(line, has)
-        if document is not None:
-            document.patch(line)
 
     def _on_reply(self, peeked: Line, line: bytes) -> None:
         key = peeked.type
