@@ -20,6 +20,7 @@ from sessions.domain.keys import BadKey, Cursor, ThreadKey, ThreadOptions
 from sessions.domain.ports import (
     BrowserRelay,
     Client,
+    FindSurvivors,
     LaunchWorker,
     SessionsError,
     ThreadView,
@@ -45,9 +46,14 @@ class Registry:
     """Implements `Threads`. Everything it knows is in memory; the truth is in the conversations."""
 
     def __init__(
-        self, launch: LaunchWorker, settings: RegistrySettings, relay: BrowserRelay | None = None
+        self,
+        launch: LaunchWorker,
+        settings: RegistrySettings,
+        relay: BrowserRelay | None = None,
+        survivors: FindSurvivors | None = None,
     ) -> None:
         self._settings = settings
+        self._survivors = survivors
         self._workers = Workers(launch, settings, relay, self._worker_ended)
         self._orders = Orders(
             launch=self._launch,
@@ -70,19 +76,44 @@ class Registry:
     async def serving(self) -> AsyncGenerator[None]:
         """Own the workers while the block runs; leaving it ends them all, in the grace.
 
-        That holds when the block is cancelled, too: the wait is shielded, and bounded.
+        That holds when the block is cancelled, too: the wait is shielded, and bounded. Workers that
+        an earlier daemon left are ours before the block begins.
         """
         async with anyio.create_task_group() as deadlines:
             deadlines.start_soon(self._keep_deadlines)
             async with self._workers.serving():
                 try:
+                    await self._adopt_survivors()
                     yield
                 finally:
                     self._is_closing = True
-                    self._stop_all()
+                    if self._workers.leaves_workers:
+                        self._workers.end_by(anyio.current_time())
+                    else:
+                        self._stop_all()
             deadlines.cancel_scope.cancel()
         if self.ignored:
             log.info("frames_ignored", **self.ignored)
+
+    def leave_workers(self) -> None:
+        """Leave the workers running at the end, where the launcher can do that."""
+        self._workers.leaves_workers = True
+
+    async def _adopt_survivors(self) -> None:
+        found = await self._survivors() if self._survivors is not None else ()
+        for survivor in found:
+            if survivor.thread in self._threads:
+                # Two workers of one conversation: only one of them can have its file.
+                async with survivor.worker:
+                    log.warning(
+                        "second_worker_ended", conversation_id=survivor.thread.conversation_id
+                    )
+                continue
+            now = anyio.current_time()
+            options = survivor.note.options()
+            thread = Thread(survivor.thread, options, self._settings, self._orders, now)
+            self._threads[survivor.thread] = thread
+            await self._workers.adopt(thread, survivor)
 
     def hurry(self) -> None:
         """Shorten every grace to zero: of the stop that goes on, or of the one that will come."""
@@ -271,8 +302,8 @@ class Registry:
         held = Held(client=client, frame=frame, relaunches=kind in ("run_agent_input", "command"))
         if kind == "run_agent_input":
             held.answered = frames.decode(frames.run_input_frame, frame).answered
-        elif kind == "command":
-            held.replies = (f"command_result:{frames.decode(frames.command_frame, frame).id}",)
+        else:
+            held.replies = frames.asks_for(kind, frame)
         if client.inside is not None:
             rights.check_frame(kind, held.answered)
         thread = self._following.get(client)
@@ -284,10 +315,8 @@ class Registry:
     def _ask(self, client: Client, kind: str, frame: bytes, project_dir: str | None = None) -> None:
         """A panel request, for the client's own thread or for any worker of the project."""
         asked = frames.decode(frames.panel_frame, frame)
-        held = Held(client=client, frame=frame, relaunches=True, replies=frames.PANEL[kind])
-        if kind == "tool_request":
-            request = frames.decode(frames.tool_request_frame, frame)
-            held.replies = (f"tool_result:{request.id}",)
+        replies = frames.asks_for(kind, frame)
+        held = Held(client=client, frame=frame, relaunches=True, replies=replies)
         if client.inside is not None:
             rights.check_frame(kind, frozenset())
         project_dir = project_dir or asked.project_dir

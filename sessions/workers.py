@@ -8,8 +8,8 @@ import hmac
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 import structlog
@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from sessions.domain import frames, lines
 from sessions.domain.keys import Generation, ThreadKey
-from sessions.domain.ports import BrowserRelay, LaunchFailed, LaunchWorker, Worker
+from sessions.domain.ports import BrowserRelay, LaunchFailed, LaunchWorker, Survivor, Worker
 from sessions.domain.settings import RegistrySettings
 from sessions.domain.thread import Phase, Thread
 
@@ -51,6 +51,8 @@ class Workers:
         self._tasks: TaskGroup | None = None
         self._scope: anyio.CancelScope | None = None
         self._is_closing = False
+        self.leaves_workers = False
+        """They are to outlive the daemon, so the end of their tasks is not the end of them."""
         self._starting = anyio.CapacityLimiter(MAX_STARTING)
         self._borrowers: set[str] = set()
         self._tokens: dict[str, ThreadKey] = {}
@@ -77,7 +79,7 @@ class Workers:
                 task_status.started()
                 await closing.wait()
         self._tasks = None
-        if self._scope.cancelled_caught:
+        if self._scope.cancelled_caught and not self.leaves_workers:
             log.warning("workers_outlived_the_grace")
 
     def end_by(self, deadline: float) -> None:
@@ -89,6 +91,11 @@ class Workers:
         """Start the task of a new worker, which begins after so many seconds."""
         assert self._tasks is not None, "frames are handled while `serving` is entered"
         self._tasks.start_soon(self._own, thread, delay)
+
+    async def adopt(self, thread: Thread, survivor: Survivor) -> None:
+        """Look after a worker that is there already; returns when the thread has it."""
+        assert self._tasks is not None, "workers are adopted while `serving` is entered"
+        await self._tasks.start(self._own_survivor, thread, survivor)
 
     def worker_with(self, token: str) -> ThreadKey | None:
         """Whose present worker was given this token. Takes as long for one as for another."""
@@ -132,13 +139,7 @@ class Workers:
         """One task, one worker: launch it, pump its lines, tell the thread when it is gone."""
         key = thread.key
         generation = Generation(uuid.uuid4().hex)
-        # This task began as a copy of its first client's; it is the thread's, not that client's.
-        structlog.contextvars.clear_contextvars()
-        with structlog.contextvars.bound_contextvars(
-            project_dir=key.project_dir,
-            conversation_id=key.conversation_id,
-            generation=generation,
-        ):
+        with _log_context(key, generation):
             reason = "was ended with the daemon"
             token = secrets.token_hex(32)
             self._tokens[token] = key
@@ -150,7 +151,10 @@ class Workers:
                     reason = "was not needed any more when it was to begin"
                 else:
                     async with self._launch(key, thread.options, token) as worker:
-                        reason = await self._pump(thread, worker, generation, token)
+                        log.info("worker_launched", worker_pid=worker.pid)
+                        now = anyio.current_time()
+                        thread.launched(worker, generation, now, token)
+                        reason = await self._pump(thread, worker, token)
             except LaunchFailed as exc:
                 reason = str(exc)
                 log.warning("launch_failed", reason=reason)
@@ -168,11 +172,30 @@ class Workers:
                     thread.exited(generation, reason, now)
                 self._ended(thread)
 
-    async def _pump(
-        self, thread: Thread, worker: Worker, generation: Generation, token: str
-    ) -> str:
-        log.info("worker_launched", worker_pid=worker.pid)
-        thread.launched(worker, generation, anyio.current_time())
+    async def _own_survivor(
+        self, thread: Thread, survivor: Survivor, *, task_status: TaskStatus[None]
+    ) -> None:
+        """As `_own`, for a worker that is there already."""
+        note, kept = survivor.note, survivor.kept
+        generation = Generation(note.generation)
+        with _log_context(thread.key, generation):
+            reason = "was ended with the daemon"
+            self._tokens[note.token] = thread.key
+            try:
+                async with survivor.worker as worker:
+                    log.info("worker_adopted", worker_pid=worker.pid, sequence=kept.sequence)
+                    thread.adopted(worker, kept, note, anyio.current_time())
+                    task_status.started()
+                    reason = await self._pump(thread, worker, note.token)
+            except Exception:
+                reason = "could not be looked after, which is a fault of roost"
+                log.exception("worker_task_failed")
+            finally:
+                del self._tokens[note.token]
+                thread.exited(generation, reason, anyio.current_time())
+                self._ended(thread)
+
+    async def _pump(self, thread: Thread, worker: Worker, token: str) -> str:
         if self._is_closing:
             thread.stop(anyio.current_time(), grace=0.0)
         async with anyio.create_task_group() as starting:
@@ -201,3 +224,15 @@ class Workers:
         if token in self._borrowers:
             self._borrowers.discard(token)
             self._starting.release_on_behalf_of(token)
+
+
+@contextmanager
+def _log_context(key: ThreadKey, generation: Generation) -> Generator[None]:
+    # This task began as a copy of its first client's; it is the thread's, not that client's.
+    structlog.contextvars.clear_contextvars()
+    with structlog.contextvars.bound_contextvars(
+        project_dir=key.project_dir,
+        conversation_id=key.conversation_id,
+        generation=generation,
+    ):
+        yield

@@ -152,6 +152,18 @@ def decode(decoder: msgspec.json.Decoder[_T], frame: bytes) -> _T:
         raise BadFrame(str(exc).replace("`", "").replace("$.", "")) from exc
 
 
+def asks_for(kind: str, frame: bytes) -> tuple[str, ...]:
+    """What a frame is answered with: types of lines, `type:id` where the answer names the request.
+
+    Raises BadFrame.
+    """
+    if kind == "command":
+        return (f"command_result:{decode(command_frame, frame).id}",)
+    if kind == "tool_request":
+        return (f"tool_result:{decode(tool_request_frame, frame).id}",)
+    return PANEL.get(kind, ())
+
+
 def as_line(frame: bytes) -> bytes:
     """The frame as one line: itself, or compacted when it was written over several lines."""
     return msgspec.json.format(frame, indent=-1) if b"\n" in frame else frame

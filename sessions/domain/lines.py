@@ -181,6 +181,13 @@ def id_of(line: bytes) -> str:
     return _decode(_with_id, line).id
 
 
+def reply_key(peeked: Line, line: bytes) -> str:
+    """Which request a line of `REPLIES` answers, as `frames.asks_for` names it. Raises BadLine."""
+    if peeked.type in ("command_result", "tool_result"):
+        return f"{peeked.type}:{id_of(line)}"
+    return peeked.type
+
+
 def approval_asked(line: bytes) -> str | None:
     """The tool call that a CUSTOM `approval_request` asks for; None for any other CUSTOM event."""
     if b'"approval_request"' not in line:

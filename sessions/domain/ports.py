@@ -2,7 +2,8 @@
 
 A frame is one JSON object from or to a client, a line one from or to a worker, both as the bytes
 they arrived in; the registry forwards those bytes and never rebuilds them. No adapter, framework
-or event loop is named below. Called by the registry: Client, Worker, LaunchWorker, BrowserRelay.
+or event loop is named below. Called by the registry: Client, Worker, LaunchWorker, FindSurvivors,
+BrowserRelay.
 Called by the adapters that clients come through: Threads.
 """
 
@@ -11,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from sessions.domain.kept import Kept, Note
 from sessions.domain.keys import Cursor, ThreadKey, ThreadOptions
 from sessions.domain.ring import Attachment
 
@@ -77,6 +79,12 @@ class Worker(Protocol):
         A later call with a shorter grace hurries. The lines go on until the worker is gone.
         """
 
+    def remember(self, note: bytes) -> None:
+        """Leave a note with the worker, for the daemon that looks after it next. The last counts.
+
+        Nothing comes of it where workers end with their daemon.
+        """
+
     def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
         """The lines, in the batches they were read in: non-empty, without their newlines."""
         ...
@@ -95,6 +103,23 @@ class LaunchWorker(Protocol):
     def __call__(
         self, thread: ThreadKey, options: ThreadOptions, token: str
     ) -> AbstractAsyncContextManager[Worker]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A worker that an earlier daemon launched, and that runs."""
+
+    thread: ThreadKey
+    kept: Kept
+    note: Note
+    worker: AbstractAsyncContextManager[Worker]
+    """To be entered once; leaving it ends the worker, as with a launched one."""
+
+
+class FindSurvivors(Protocol):
+    """Find the workers that outlived their daemon. Takes no longer than its own deadline."""
+
+    async def __call__(self) -> Sequence[Survivor]: ...
 
 
 class BrowserRelay(Protocol):

@@ -39,7 +39,8 @@ class Ring:
     max_bytes: int
     last: int = 0
     """Sequence of the newest event ever put in; 0 before the first."""
-    _dropped_to: int = 0
+    dropped_to: int = 0
+    """What came up to here is not kept: it was dropped, or came before this ring."""
     _bytes: int = 0
     _events: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
 
@@ -50,7 +51,7 @@ class Ring:
         self.last = sequence
         self._bytes += len(line)
         while len(events) > self.max_events or self._bytes > self.max_bytes:
-            self._dropped_to, dropped = events.popleft()
+            self.dropped_to, dropped = events.popleft()
             self._bytes -= len(dropped)
 
     @property
@@ -65,7 +66,7 @@ class Ring:
             return self._refused("event_generation_changed")
         if cursor.sequence > self.last:
             return self._refused("resume_cursor_ahead_of_session")
-        if cursor.sequence >= self._dropped_to:
+        if cursor.sequence >= self.dropped_to:
             return Attachment(coverage=Coverage.COMPLETE, current=self.cursor)
         if self._events:
             return Attachment(

@@ -47,15 +47,20 @@ class Standing:
         return said
 
     def restore(
-        self, said: Sequence[bytes], lost: Iterable[str | None], running_jobs: int, *, asks: bool
+        self,
+        said: Sequence[bytes],
+        lost: Iterable[str | None],
+        running_jobs: int,
+        *,
+        is_answering: bool,
     ) -> None:
-        """Begin where another one was. `asks`: an answer is on its way to the worker."""
+        """Begin where another one was."""
         for line in said:
             self.take(lines.peek(line), line)
         for name in lost:
             self.log.lose(name)
         self.running_jobs = running_jobs
-        self.interrupts.is_answering = asks
+        self.interrupts.is_answering = is_answering
 
     def activity_snapshot(self, peeked: Line, line: bytes) -> bool:
         """Whether the line is the activity's content from here on."""

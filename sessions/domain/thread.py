@@ -18,6 +18,7 @@ from typing import ClassVar
 from sessions.domain import frames, lines
 from sessions.domain.interrupts import Interrupts, Verdict
 from sessions.domain.joining import JoinLog
+from sessions.domain.kept import Kept, Note, encode_note
 from sessions.domain.keys import Cursor, Generation, ThreadKey, ThreadOptions
 from sessions.domain.lines import BadLine, Line
 from sessions.domain.ports import Client, ThreadView, Worker, WorkerLost
@@ -70,6 +71,9 @@ class Thread:
     overgrown_states: int = 0
     """How often the state outgrew what is kept of it for joiners."""
     _worker: Worker | None = None
+    _token: str = ""
+    _noted: Note | None = None
+    """What was last left with the worker."""
     _is_ready: bool = False
     _has_spoken: bool = False
     _sequence: int = 0
@@ -206,9 +210,10 @@ class Thread:
 
     # The worker's life
 
-    def launched(self, worker: Worker, generation: Generation, now: float) -> None:
+    def launched(self, worker: Worker, generation: Generation, now: float, token: str = "") -> None:
         """A worker process is there. Frames wait for its ready line, if it writes one."""
         self.now = now
+        self._token = token
         self.phase = Phase.RUNNING
         self.generation = generation
         self._worker = worker
@@ -223,6 +228,45 @@ class Thread:
             self.stop(now)
         elif not self.settings.announces_ready:
             self._become_ready()
+        self._settle(now)
+
+    def adopted(self, worker: Worker, kept: Kept, note: Note, now: float) -> None:
+        """A worker of an earlier daemon goes on here, from where it was found.
+
+        Who had asked it for something is gone: those answers go to nobody.
+        """
+        self.now = now
+        self.phase = Phase.RUNNING
+        self.generation = Generation(note.generation)
+        self._worker = worker
+        self._token = note.token
+        self._has_spoken = kept.sequence > 0
+        self._is_ready = kept.has_announced
+        self._sequence = self._chunk_opened = kept.sequence
+        self._ring = Ring(
+            self.generation,
+            self.settings.ring_events,
+            self.settings.ring_bytes,
+            dropped_to=kept.ring_begins_after,
+        )
+        for number, line in kept.ring:
+            with suppress(BadLine):
+                lines.peek(line)
+                self._ring.append(number, line)
+        self._standing.restore(
+            kept.retold, kept.lost, kept.running_jobs, is_answering=kept.is_answering
+        )
+        for _ in range(kept.openings):
+            self._waiting.expect_snapshot(None, now)
+        for key in kept.replies:
+            self._waiting.expect_reply(key, None, now)
+        self._approvals = {tool_call_id: [] for tool_call_id in kept.approvals}
+        for command_id in kept.browsing:
+            text = "the daemon was started again meanwhile; the outcome is unknown"
+            with suppress(WorkerLost):
+                worker.send(frames.browser_failed(command_id, text))
+        alone_since = kept.alone_since if note.idle_since is None else note.idle_since
+        self._idle_since = max(kept.quiet_since, alone_since)
         self._settle(now)
 
     def launch_failed(self, reason: str, now: float) -> None:
@@ -566,15 +610,12 @@ class Thread:
             self._relay(line, has)
 
     def _on_reply(self, peeked: Line, line: bytes) -> None:
-        key = peeked.type
-        if key in ("command_result", "tool_result"):
-            try:
-                answered = lines.id_of(line)
-            except BadLine:
-                self.dropped_lines += 1
-                return
-            key = f"{key}:{answered}"
-            self._approvals.pop(answered, None)
+        try:
+            key = lines.reply_key(peeked, line)
+        except BadLine:
+            self.dropped_lines += 1
+            return
+        self._approvals.pop(key.partition(":")[2], None)
         reply = self._waiting.next_for(key)
         if reply is None and key == peeked.type:
             # Nobody asked: a worker may tell everyone of its models or its mode.
@@ -718,6 +759,7 @@ class Thread:
             self._idle_since = None
         elif self._idle_since is None:
             self._idle_since = now
+        self._leave_note()
         run_id = self._log.run.run_id if self._log.run else None
         view = (status, run_id, self._interrupts.open, len(self._followers), self._worker)
         if view != self._told:
@@ -726,6 +768,15 @@ class Thread:
         if (deadline := self.next_deadline) != self._told_deadline:
             self._told_deadline = deadline
             self.orders.deadline_moved()
+
+    def _leave_note(self) -> None:
+        """Let the worker's next daemon know what only this one does."""
+        if self._worker is None or self.generation is None:
+            return
+        note = Note.of(self.generation, self._token, self.options, self._idle_since)
+        if note != self._noted:
+            self._noted = note
+            self._worker.remember(encode_note(note))
 
     def _present_status(self) -> str:
         if self.phase in (Phase.STOPPING, Phase.LAUNCHING):

@@ -75,7 +75,12 @@ class Waiting:
     def oldest_opening(self) -> float | None:
         return self._openings[0].since if self._openings else None
 
-    def expect_snapshot(self, client: Client, now: float) -> Opening:
+    @property
+    def openings(self) -> int:
+        """How many snapshots were asked for, by anybody."""
+        return len(self._openings)
+
+    def expect_snapshot(self, client: Client | None, now: float) -> Opening:
         opening = Opening(client, now)
         self._openings.append(opening)
         return opening
@@ -111,7 +116,15 @@ class Waiting:
 
     # Other answers
 
-    def expect_reply(self, key: str, client: Client, now: float) -> Reply:
+    def reply_keys(self) -> list[str]:
+        """What was asked for, by anybody: one key for each answer that may still come."""
+        return [reply.key for queue in self._replies.values() for reply in queue]
+
+    def is_expected(self, key: str) -> bool:
+        """Somebody asked for this, and may have left since."""
+        return key in self._replies
+
+    def expect_reply(self, key: str, client: Client | None, now: float) -> Reply:
         queue = self._replies.setdefault(key, deque())
         reply = Reply(key, client, now)
         queue.append(reply)

@@ -45,6 +45,9 @@ class PureWorker:
     def stop(self, grace: float) -> None:
         self.stopped = True
 
+    def remember(self, note: bytes) -> None:
+        pass
+
     def exit_reason(self) -> str:
         return "was killed by SIGKILL"
 

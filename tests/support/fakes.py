@@ -57,6 +57,7 @@ class FakeWorker:
         self.pid = pid
         self.sent: list[bytes] = []
         self.stops: list[float] = []
+        self.notes: list[bytes] = []
         self.obeys_stop = obeys_stop
         self.refuses: str | None = None
         self._reason = "exited with code 0"
@@ -77,6 +78,9 @@ class FakeWorker:
         self.stops.append(grace)
         if self.obeys_stop or grace == 0:
             self.exit("exited with code 0")
+
+    def remember(self, note: bytes) -> None:
+        self.notes.append(note)
 
     def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
         return self

@@ -1,0 +1,154 @@
+"""What a daemon and a keeper say to each other: a kind, a length, that many bytes.
+
+Lines travel in batches, as the bytes that the worker wrote; only what the two have to tell each
+other is encoded. The same revision on both sides, or the daemon does not take the worker over.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+REVISION: Final = 1
+_HEADER: Final = struct.Struct(">BI")
+_LONGEST: Final = 2**30
+
+
+class Kind(IntEnum):
+    """From the daemon the first block, from the keeper the second."""
+
+    LAUNCH = 1
+    ADOPT = 2
+    LINE = 3
+    STOP = 4
+    NOTE = 5
+    FAREWELL = 6
+    """The daemon has taken the worker's end in."""
+
+    LAUNCHED = 17
+    FAILED = 18
+    KEPT = 19
+    REFUSED = 20
+    LINES = 21
+    STDERR = 22
+    DEAF = 23
+    """The worker has closed its stdin."""
+    GONE = 24
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a keeper needs to know, once."""
+
+    keeper: str
+    """Names the keeper, its files and its mark."""
+    home: str
+    """Whose it is: the mark of the roost home."""
+    folder: str
+    """Where its descriptor and its socket go."""
+    token: str
+    """What a daemon has to show that wants to take over."""
+    project_dir: str
+    conversation_id: str
+    argv: list[str]
+    is_ours: bool
+    """The worker is this very program, so it may be forked instead of started afresh."""
+    environ: dict[str, str]
+    open_files: int | None
+    write_timeout: float
+    stop_grace: float
+    max_line_bytes: int
+    ring_events: int
+    ring_bytes: int
+    join_lines: int
+    join_bytes: int
+    durable_interrupts: bool
+    announces_ready: bool
+    cgroup: str | None = None
+    """The folder of the control group that the thread's processes go to."""
+
+
+class Launched(msgspec.Struct, frozen=True):
+    worker_pid: int
+    is_adoptable: bool
+    """It could leave its descriptor and open its socket."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """No worker came to be; of which error, of the directory or the command."""
+
+    errno: int
+    strerror: str
+
+
+class Adopt(msgspec.Struct, frozen=True):
+    token: str
+    revision: int = REVISION
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The worker is gone, its lines are all told, and nothing it started is left."""
+
+    reason: str
+    """In words that follow "the worker"."""
+
+
+class Stop(msgspec.Struct, frozen=True):
+    grace: float
+
+
+class BadFrames(ValueError):
+    """Not what a daemon or a keeper of this revision says."""
+
+
+def frame(kind: Kind, payload: bytes = b"") -> bytes:
+    return _HEADER.pack(kind, len(payload)) + payload
+
+
+def header(kind: Kind, length: int) -> bytes:
+    """What goes before a payload that is not to be copied."""
+    return _HEADER.pack(kind, length)
+
+
+def told(kind: Kind, message: msgspec.Struct) -> bytes:
+    return frame(kind, msgspec.msgpack.encode(message))
+
+
+@dataclass(slots=True)
+class FrameSplitter:
+    """Bytes in, whole frames out; a long one is joined once."""
+
+    _parts: list[bytes] = field(default_factory=list[bytes])
+    _held: int = 0
+    _needed: int = _HEADER.size
+
+    def feed(self, chunk: bytes) -> list[tuple[Kind, bytes]]:
+        """The frames that this chunk completes. Raises BadFrames."""
+        self._parts.append(chunk)
+        self._held += len(chunk)
+        if self._held < self._needed:
+            return []
+        data = chunk if len(self._parts) == 1 else b"".join(self._parts)
+        found: list[tuple[Kind, bytes]] = []
+        at = 0
+        while True:
+            self._needed = _HEADER.size
+            if len(data) - at < self._needed:
+                break
+            number, length = _HEADER.unpack_from(data, at)
+            if length > _LONGEST:
+                raise BadFrames(f"a frame of {length:,} bytes")
+            self._needed += length
+            if len(data) - at < self._needed:
+                break
+            try:
+                kind = Kind(number)
+            except ValueError as exc:
+                raise BadFrames(f"a frame of kind {number}") from exc
+            found.append((kind, data[at + _HEADER.size : at + self._needed]))
+            at += self._needed
+        rest = data[at:]
+        self._parts = [rest] if rest else []
+        self._held = len(rest)
+        return found
