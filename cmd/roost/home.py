@@ -82,6 +82,11 @@ class RoostHome:
         return self.run / "channels"
 
     @property
+    def keepers(self) -> Path:
+        """What the keepers of workers leave, to be found again."""
+        return self.run / "keepers"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

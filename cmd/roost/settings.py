@@ -143,6 +143,12 @@ class WorkerSection:
         COMMAND,
         Says("A program that speaks the worker's line protocol. Without one, roost itself."),
     ] = None
+    outlives_daemon: Annotated[
+        bool, SWITCH, Says("Workers go on when the daemon is killed. Linux only.")
+    ] = True
+    launch_pad: Annotated[
+        bool, SWITCH, Says("Our own workers are forked from a warm process. Linux only.")
+    ] = True
     idle_timeout: Annotated[
         float,
         POSITIVE_DURATION,

@@ -15,7 +15,7 @@ class Spool(Protocol):
     """First in, first out, outside of memory."""
 
     def append(self, data: bytes) -> None:
-        """Keep all of it or, raising OSError, nothing."""
+        """Keep all of it or, raising OSError, nothing: it is full, or the disk is."""
 
     def take(self) -> bytes:
         """The oldest bytes, as many as are handy; empty when there are none."""
@@ -30,12 +30,11 @@ class Spool(Protocol):
 class Backlog:
     """Bytes on their way out, in order: the oldest in memory, then the file's, then the latest.
 
-    The latest are what the file did not take, because the disk was full, say.
+    The latest are what the file did not take.
     """
 
     spool: Spool
     memory_limit: int = 4 * MIB
-    spool_limit: int = 256 * MIB
     _memory: deque[bytes] = field(default_factory=deque[bytes])
     _latest: deque[bytes] = field(default_factory=deque[bytes])
     _held: int = 0
@@ -43,7 +42,7 @@ class Backlog:
     @property
     def is_full(self) -> bool:
         """Put no more in, if you can help it: what is put in is kept all the same."""
-        return bool(self._latest) or len(self.spool) >= self.spool_limit
+        return bool(self._latest)
 
     def __len__(self) -> int:
         return self._held + len(self.spool)

@@ -12,6 +12,9 @@ from typing import Final
 import msgspec
 
 REVISION: Final = 1
+PAD_READY: Final = b"R"
+"""What a launch pad says once; what it is sent is a byte and a connection for each fork."""
+PAD_REQUEST: Final = b"F"
 _HEADER: Final = struct.Struct(">BI")
 _LONGEST: Final = 2**30
 
@@ -51,9 +54,10 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What a daemon has to show that wants to take over."""
     project_dir: str
     conversation_id: str
-    argv: list[str]
+    command: list[str]
+    arguments: list[str]
     is_ours: bool
-    """The worker is this very program, so it may be forked instead of started afresh."""
+    """The command is this very program, so a fork can run the arguments."""
     environ: dict[str, str]
     open_files: int | None
     write_timeout: float
@@ -92,6 +96,10 @@ class Gone(msgspec.Struct, frozen=True):
 
     reason: str
     """In words that follow "the worker"."""
+    unfinished: int = 0
+    """Bytes of a last line that never got its newline."""
+    has_leftovers: bool = False
+    """Something that it started could not be ended."""
 
 
 class Stop(msgspec.Struct, frozen=True):

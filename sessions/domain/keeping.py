@@ -167,15 +167,12 @@ class Keeping:
         """The worker is being stopped and has been written all there is."""
         return self._stop_by is not None and not self.inbox
 
-    @property
-    def unfinished(self) -> int:
-        """How many bytes of a line without its newline are held."""
-        return self._held
-
-    def worker_ended(self, reason: str) -> None:
+    def worker_ended(self, reason: str, *, has_leftovers: bool) -> Gone:
         """It is gone, and so is all that it started: the last thing a daemon is told."""
+        gone = Gone(self.ended_because or reason, self._held, has_leftovers)
         if self.is_attached:
-            self.backlog.put(told(Kind.GONE, Gone(self.ended_because or reason)))
+            self.backlog.put(told(Kind.GONE, gone))
+        return gone
 
     # The daemon's side
 
@@ -184,12 +181,12 @@ class Keeping:
         """There is room for what it sends."""
         return self._inbox_bytes < INBOX_BYTES
 
-    def attached(self, now: float) -> Kept:
+    def attached(self, worker_pid: int) -> Kept:
         """A daemon has taken over: what it has to know. It is told of all that comes after."""
         self.is_attached = True
         self.backlog.clear()
         return Kept(
-            worker_pid=0,
+            worker_pid=worker_pid,
             note=self.note,
             sequence=self.sequence,
             has_announced=self._has_announced,

@@ -46,13 +46,17 @@ class StderrLog:
                 return False
             if not chunk:
                 return False
-            try:
-                lines = self._splitter.feed(chunk)
-            except LineTooLong:
-                self._splitter = LineSplitter(_MAX_LINE)
-                lines = [b"(a line of more than 256 KiB was dropped)"]
-            for line in lines:
-                self._take(line)
+            self.take_in(chunk)
+
+    def take_in(self, chunk: bytes) -> None:
+        """What was read of it."""
+        try:
+            lines = self._splitter.feed(chunk)
+        except LineTooLong:
+            self._splitter = LineSplitter(_MAX_LINE)
+            lines = [b"(a line of more than 256 KiB was dropped)"]
+        for line in lines:
+            self._take(line)
 
     def close(self) -> None:
         """Log what was no JSON, once."""

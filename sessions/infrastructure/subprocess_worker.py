@@ -61,7 +61,7 @@ class SubprocessLauncher:
         self, thread: ThreadKey, options: ThreadOptions, token: str
     ) -> AsyncGenerator["SubprocessWorker"]:
         """Run the worker; leaving the block ends it and its whole group. Raises LaunchFailed."""
-        argv = [*self.argv, *_arguments(thread, options)]
+        argv = [*self.argv, *arguments_of(thread, options)]
         environ = worker_environment(self.environ, thread, options, token)
         pipes = _Pipes.make()
         try:
@@ -76,7 +76,7 @@ class SubprocessLauncher:
             )
         except (OSError, ValueError) as exc:
             pipes.close()
-            raise LaunchFailed(_why_not(argv[0], thread.project_dir, exc)) from exc
+            raise LaunchFailed(why_not(argv[0], thread.project_dir, exc)) from exc
         # No await until the try: a cancellation in that gap would leak a live process.
         stderr = StderrLog(process.pid)
         try:
@@ -329,7 +329,7 @@ class _Pipes:
             os.close(fd)
 
 
-def _arguments(thread: ThreadKey, options: ThreadOptions) -> list[str]:
+def arguments_of(thread: ThreadKey, options: ThreadOptions) -> list[str]:
     """The worker's command line behind the configured command (design, section 3)."""
     arguments = ["headless", "--serve", "--require-approval"]
     arguments += ["--session-id", thread.conversation_id]
@@ -340,7 +340,7 @@ def _arguments(thread: ThreadKey, options: ThreadOptions) -> list[str]:
     return arguments
 
 
-def _why_not(command: str, project_dir: str, exc: Exception) -> str:
+def why_not(command: str, project_dir: str, exc: Exception) -> str:
     """Say which of the two it was: the command, or the directory."""
     cause = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
     where = f"no worker could be started in {project_dir}"

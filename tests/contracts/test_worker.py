@@ -13,6 +13,7 @@ from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
 from sessions.domain.ports import LaunchFailed, LaunchWorker, Worker, WorkerLost
 from sessions.infrastructure.subprocess_worker import SubprocessLauncher
 from tests.support.fakes import FakeLauncher, FakeWorker
+from tests.support.keepers import a_launcher, a_pad
 
 TOKEN = "worker-token"
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
@@ -45,11 +46,21 @@ class Echoing(FakeLauncher):
             yield worker
 
 
-@pytest.fixture(params=["fake", "subprocess"])
-def launch(request: pytest.FixtureRequest) -> LaunchWorker:
-    fake: LaunchWorker = Echoing()
-    real: LaunchWorker = SubprocessLauncher(argv=ECHO, environ={"PATH": "/usr/bin:/bin"})
-    return fake if request.param == "fake" else real
+@pytest.fixture(params=["fake", "subprocess", "keeper", "pad"])
+async def launch(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[LaunchWorker]:
+    if request.param == "fake":
+        fake: LaunchWorker = Echoing()
+        yield fake
+    elif request.param == "subprocess":
+        plain: LaunchWorker = SubprocessLauncher(argv=ECHO, environ={"PATH": "/usr/bin:/bin"})
+        yield plain
+    elif request.param == "keeper":
+        kept: LaunchWorker = a_launcher(tmp_path / "keepers", ECHO)
+        yield kept
+    else:
+        with a_pad() as pad:
+            forked: LaunchWorker = a_launcher(tmp_path / "keepers", ECHO, pad)
+            yield forked
 
 
 @pytest.fixture

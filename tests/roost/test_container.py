@@ -12,8 +12,8 @@ from roost.daemon.container import (
     DaemonContainer,
     binding_settings,
     registry_settings,
-    worker_argv,
 )
+from roost.daemon.launching import worker_argv
 from roost.daemon.main import Daemon
 from roost.home import RoostHome
 from roost.settings import BindingSection, TelegramSection, WorkerSection
@@ -37,9 +37,9 @@ def test_every_provider_builds(tmp_path: Path) -> None:
     """A mistyped keyword passes the type checkers and fails only when it is called."""
     built = container(tmp_path)
     built.check_dependencies()
-    launch: LaunchWorker = built.launch()
+    launch: LaunchWorker = built.ways().launch
     registry: Threads = built.registry()
-    assert launch is built.launch()
+    assert launch is built.ways().launch
     assert registry is built.registry()
     assert built.relay() is built.relay()
     assert isinstance(built.binding(), Binding)

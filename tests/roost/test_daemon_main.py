@@ -45,6 +45,21 @@ class FakeRegistry:
         self.parts.seen.append("registry hurried")
         self.hurried.set()
 
+    def leave_workers(self) -> None:
+        self.parts.seen.append("registry leaves workers")
+
+
+class FakeLaunching:
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        yield
+
+    def leave_workers(self) -> None:
+        self.parts.seen.append("launching leaves workers")
+
 
 class FakeBinding:
     def __init__(self, parts: Parts) -> None:
@@ -100,6 +115,7 @@ class FakeChannels:
 
 def daemon_of(parts: Parts) -> Daemon:
     return Daemon(
+        launching=FakeLaunching(parts),
         registry=FakeRegistry(parts),
         binding=FakeBinding(parts),
         local=FakeLocal(parts),

@@ -235,7 +235,7 @@ def test_help_imports_no_program() -> None:
 
 def test_a_worker_never_imports_from_its_project(tmp_path: Path) -> None:
     """A project with a folder named like one of our packages must not run in its place."""
-    from roost.daemon.container import worker_argv
+    from roost.daemon.launching import worker_argv
     from roost.settings import WorkerSection
 
     (tmp_path / "roost").mkdir()

@@ -52,6 +52,8 @@ def test_without_any_source_the_defaults_of_the_design_hold(home: RoostHome) -> 
     }
     assert asdict(settings.worker) == {
         "command": None,
+        "outlives_daemon": True,
+        "launch_pad": True,
         "idle_timeout": 600.0,
         "stop_grace": 25.0,
         "approval_timeout": 24 * 3600.0,

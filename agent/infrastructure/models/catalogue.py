@@ -1,8 +1,10 @@
 """From a model's name, `provider:name`, to a model. Provider packages are imported when used."""
 
+import importlib
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -135,6 +137,14 @@ async def _fetch_models(base_url: str, key: str) -> list[str]:
             if len(data) > _LONGEST_LIST:
                 return []
     return [model.id for model in msgspec.json.decode(data, type=_ModelList).data]
+
+
+def import_provider(provider: str) -> None:
+    """Import now what a model of this provider needs when it is built. Raises ImportError."""
+    if provider != "demo":
+        infer_provider_class(provider)
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(f"pydantic_ai.models.{provider.partition('-')[0]}")
 
 
 def find_model(

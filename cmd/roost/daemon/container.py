@@ -1,7 +1,5 @@
 """The daemon's composition root: builds inert objects; `main` enters what has a lifetime."""
 
-import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from agui.server import Binding, listen
 from agui.settings import BindingSettings
 from connection.sqlite_journal import SqliteJournal
 from roost.daemon.channels import DaemonChannels
+from roost.daemon.launching import launching
 from roost.daemon.local import LocalDoor
 from roost.daemon.main import Daemon
 from roost.daemon.run_file import RunFile
@@ -23,17 +22,7 @@ from roost.saved_sessions import SavedSessionFiles
 from roost.settings import BindingSection, TelegramSection, WorkerSection
 from roost.version import VERSION
 from sessions.domain.settings import RegistrySettings
-from sessions.infrastructure.subprocess_worker import SubprocessLauncher
 from sessions.registry import Registry
-
-
-def worker_argv(worker: WorkerSection) -> Sequence[str]:
-    """The configured command, else this very program.
-
-    `-P` keeps the working directory, which is the user's project, out of the import path: a folder
-    of theirs named like one of our packages must not be run in its place.
-    """
-    return worker.command or (sys.executable, "-P", "-m", "roost")
 
 
 def registry_settings(worker: WorkerSection) -> RegistrySettings:
@@ -77,16 +66,16 @@ class DaemonContainer(containers.DeclarativeContainer):
     open_files = providers.Dependency(instance_of=int)
     socket = providers.Dependency(instance_of=Path)
 
-    launch = providers.Singleton(
-        SubprocessLauncher,
-        argv=providers.Callable(worker_argv, worker),
-        environ=environ,
-        open_files=open_files,
-    )
+    numbers = providers.Singleton(registry_settings, worker)
+    ways = providers.Singleton(launching, worker, home, numbers, environ, open_files)
     # What an extension answers has to fit into a line to a worker.
     relay = providers.Singleton(ExtensionRelay, longest_result=worker.provided.max_line_bytes)
     registry = providers.Singleton(
-        Registry, launch, providers.Callable(registry_settings, worker), relay
+        Registry,
+        ways.provided.launch,
+        numbers,
+        relay,
+        ways.provided.survivors,
     )
     panel = providers.Singleton(
         Panel,
@@ -113,6 +102,7 @@ class DaemonContainer(containers.DeclarativeContainer):
     channels = providers.Singleton(DaemonChannels, telegram=telegram, home=home, threads=registry)
     program = providers.Singleton(
         Daemon,
+        launching=ways,
         registry=registry,
         local=local,
         binding=binding,

@@ -2,8 +2,8 @@
 
 Rules for editing: whatever has a lifetime is entered here and nowhere else. The stop order is the
 nesting read from the inside: channels, listeners and client streams (the binding, the local
-socket), then workers (the registry), then the run file. A signal only begins the end; a second one
-shortens every grace.
+socket), then workers (the registry), then the launch pad, then the run file. A signal only begins
+the end; a second one shortens every grace.
 """
 
 import os
@@ -30,12 +30,23 @@ from roost.version import VERSION
 
 log = structlog.get_logger()
 
+LEAVE_WORKERS = signal.SIGUSR1
+"""Ends the daemon as SIGTERM does, but its workers go on for the next one."""
+
 
 class Workers(Protocol):
     """What the daemon enters and leaves of the registry."""
 
     def serving(self) -> AbstractAsyncContextManager[None]: ...
     def hurry(self) -> None: ...
+    def leave_workers(self) -> None: ...
+
+
+class Launching(Protocol):
+    """What it enters and leaves of the ways that workers are started in."""
+
+    def serving(self) -> AbstractAsyncContextManager[None]: ...
+    def leave_workers(self) -> None: ...
 
 
 class Local(Protocol):
@@ -63,6 +74,7 @@ class Channels(Protocol):
 class Daemon:
     """One run of the daemon, from an open port to the exit code."""
 
+    launching: Launching
     registry: Workers
     binding: Port
     local: Local
@@ -94,6 +106,7 @@ class Daemon:
 
     async def _serve(self, listener: socket) -> None:
         async with (
+            self.launching.serving(),
             self.registry.serving(),
             self.local.serving(uuid.uuid4().hex) as local_socket,
             self.binding.serving(listener) as port,
@@ -105,10 +118,14 @@ class Daemon:
                 log.info("daemon_stopping")
 
     async def _heed_signals(self, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        heeded = (signal.SIGINT, signal.SIGTERM, LEAVE_WORKERS)
+        with anyio.open_signal_receiver(*heeded) as signals:
             task_status.started()
             async for signum in signals:
                 log.info("signal_received", reason=signal.Signals(signum).name)
+                if signum == LEAVE_WORKERS and not self._stop.is_set():
+                    self.launching.leave_workers()
+                    self.registry.leave_workers()
                 if not self._stop.is_set():
                     self._stop.set()
                     continue

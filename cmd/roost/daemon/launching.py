@@ -1,0 +1,90 @@
+"""How this daemon starts workers: under keepers and from a launch pad, or as plain children.
+
+Keepers need what only Linux has; elsewhere, and where the settings say so, a worker is a child of
+the daemon and ends with it. The registry sees no difference.
+"""
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from roost.home import RoostHome
+from roost.settings import WorkerSection
+from sessions.domain.ports import FindSurvivors, LaunchWorker
+from sessions.domain.settings import RegistrySettings
+from sessions.infrastructure.keeper_launcher import KeeperLauncher
+from sessions.infrastructure.launch_pad import LaunchPad
+from sessions.infrastructure.marks import home_mark
+from sessions.infrastructure.subprocess_worker import SubprocessLauncher
+from sessions.infrastructure.survivors import KeeperSurvivors
+from sessions.infrastructure.sweep import Sweeper
+
+# `-P` keeps the working directory, which is the user's project, out of the import path: a folder
+# of theirs named like one of our packages must not be run in its place.
+_PYTHON = (sys.executable, "-P")
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """The ports that the registry gets, and what has to be entered for them."""
+
+    launch: LaunchWorker
+    survivors: FindSurvivors | None = None
+    launcher: KeeperLauncher | None = None
+    pad: LaunchPad | None = None
+    sweeper: Sweeper | None = None
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Whatever runs beside the workers."""
+        async with AsyncExitStack() as stack:
+            if self.sweeper is not None:
+                await stack.enter_async_context(self.sweeper.serving())
+            if self.pad is not None:
+                await stack.enter_async_context(self.pad.serving())
+            yield
+
+    def leave_workers(self) -> None:
+        """At the end of the daemon its workers go on, where they can."""
+        if self.launcher is not None:
+            self.launcher.leaves_workers = True
+
+
+def worker_argv(worker: WorkerSection) -> Sequence[str]:
+    """The configured command, else this very program."""
+    return worker.command or (*_PYTHON, "-m", "roost")
+
+
+def launching(
+    worker: WorkerSection,
+    home: RoostHome,
+    settings: RegistrySettings,
+    environ: dict[str, str],
+    open_files: int,
+) -> Launching:
+    """Build it, as the platform and the settings allow. Starts nothing."""
+    argv = worker_argv(worker)
+    if sys.platform != "linux" or not worker.outlives_daemon:
+        return Launching(SubprocessLauncher(argv=argv, environ=environ, open_files=open_files))
+    mark = home_mark(home.path)
+    is_ours = worker.command is None
+    pad = None
+    if is_ours and worker.launch_pad:
+        pad = LaunchPad(argv=(*_PYTHON, "-m", "roost.pad"), environ=environ, home=mark)
+    sweeper = Sweeper(mark, os.getpid(), own_pad=lambda: pad.pid if pad else None)
+    launcher = KeeperLauncher(
+        argv=argv,
+        is_ours=is_ours,
+        keeper_argv=(*_PYTHON, "-m", "roost.keeper"),
+        environ=environ,
+        folder=home.keepers,
+        home=mark,
+        settings=settings,
+        pad=pad,
+        open_files=open_files,
+        keeper_lost=sweeper.ask,
+    )
+    survivors = KeeperSurvivors(launcher, home.keepers, mark)
+    return Launching(launcher, survivors, launcher, pad, sweeper)

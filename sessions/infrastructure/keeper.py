@@ -1,0 +1,531 @@
+"""A keeper's process: one worker, one socket, one loop that waits in the kernel.
+
+What it decides is `sessions.domain.keeping`; this reads, writes, signals and reaps as that says.
+No event loop of a library and no log: it is forked from the launch pad and has to leave its pages
+shared, and whatever is worth a log line is told to the daemon.
+"""
+
+import os
+import selectors
+import signal
+import socket
+import struct
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hmac import compare_digest
+from itertools import islice
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from sessions.domain.backlog import Backlog
+from sessions.domain.keeper_frames import (
+    REVISION,
+    Adopt,
+    BadFrames,
+    Failed,
+    FrameSplitter,
+    Kind,
+    Launch,
+    Launched,
+    Stop,
+    frame,
+    told,
+)
+from sessions.domain.keeping import Keeping
+from sessions.domain.splitter import LineTooLong
+from sessions.infrastructure.descendants import become_subreaper, end_descendants
+from sessions.infrastructure.file_spool import FileSpool
+from sessions.infrastructure.keeper_files import Descriptor, KeeperFiles, Outcome
+from sessions.infrastructure.marks import VARIABLE, Mark, Role, process_start, set_name
+from sessions.infrastructure.worker_process import (
+    Program,
+    WorkerProcess,
+    exec_worker,
+    fork_worker,
+)
+
+_READ_BYTES = 64 * 1024
+_LINK_READ_BYTES = 256 * 1024
+_SPOOL_BYTES = 256 * 1024 * 1024
+# What is read after the worker is gone: all that a pipe can hold. More comes from somebody else.
+_DRAIN_BYTES = 1024 * 1024
+# How long the daemon may take to send what is to be launched, and to take the end in.
+_LAUNCH_TIMEOUT = 10.0
+_FAREWELL_TIMEOUT = 10.0
+_CLAIM_TIMEOUT = 2.0
+_MOST_CLAIMS = 8
+_LEFTOVERS_TIMEOUT = 5.0
+_LONGEST_WAIT = 3600.0
+_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+SayWhoWeAre = Callable[[dict[str, str]], None]
+"""Puts variables where the kernel looks for a process's environment."""
+
+
+def keep(link: socket.socket, program: Program | None, say: SayWhoWeAre | None) -> NoReturn:
+    """Be the keeper of the worker that the daemon at the other end of `link` tells of.
+
+    Never returns. Without a program to fork, workers are started afresh.
+    """
+    code = 1
+    try:
+        launch = _told_launch(link)
+        if launch is not None:
+            keeper = _launched(launch, link, program, say)
+            if keeper is not None:
+                keeper.run()
+            code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _told_launch(link: socket.socket) -> Launch | None:
+    """What is to be launched; None when nobody says it in time."""
+    link.settimeout(_LAUNCH_TIMEOUT)
+    splitter = FrameSplitter()
+    try:
+        while chunk := link.recv(_LINK_READ_BYTES):
+            for kind, payload in splitter.feed(chunk):
+                if kind is Kind.LAUNCH:
+                    return msgspec.msgpack.decode(payload, type=Launch)
+    except (OSError, BadFrames, msgspec.MsgspecError):
+        pass
+    return None
+
+
+def _launched(
+    launch: Launch, link: socket.socket, program: Program | None, say: SayWhoWeAre | None
+) -> "Keeper | None":
+    """The keeper with its worker; None, and the daemon is told, when no worker came to be."""
+    with suppress(OSError):
+        os.setsid()
+    become_subreaper()
+    set_name("roost-keeper")
+    own = str(Mark(launch.home, Role.KEEPER, launch.keeper))
+    if say is not None:
+        say({VARIABLE: own})
+    _limit_open_files(launch.open_files)
+    wakeup, woken = socket.socketpair()
+    wakeup.setblocking(False)
+    woken.setblocking(False)
+    for signum in _SIGNALS:
+        # A handler must be there for the wake-up; what a signal means is decided in the loop.
+        signal.signal(signum, _wake_up)
+    signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+    environ = dict(launch.environ)
+    environ[VARIABLE] = str(Mark(launch.home, Role.WORKER, launch.keeper))
+
+    def in_the_fork() -> None:
+        set_name("roost-worker")
+        if say is not None:
+            seen = (VARIABLE, "ROOST_WORKER_TOKEN", "ROOST_BINDING__URL")
+            say({name: environ[name] for name in seen if name in environ})
+
+    try:
+        # The directory first: an error about it must not look like one about the command.
+        os.chdir(launch.project_dir)
+        if launch.is_ours and program is not None:
+            worker = fork_worker(program, launch.arguments, environ, in_the_fork)
+        else:
+            worker = exec_worker([*launch.command, *launch.arguments], environ)
+    except OSError as exc:
+        failed = Failed(exc.errno or 0, exc.strerror or str(exc))
+        with suppress(OSError):
+            link.sendall(told(Kind.FAILED, failed))
+        return None
+    os.chdir("/")
+    keeper = Keeper(launch, worker, wakeup, link)
+    keeper.publish()
+    keeper.say_launched()
+    return keeper
+
+
+@dataclass(slots=True)
+class _Claim:
+    """Somebody who has connected and not yet shown that it may take over."""
+
+    connection: socket.socket
+    give_up: float
+    splitter: FrameSplitter = field(default_factory=FrameSplitter)
+
+
+class Keeper:
+    """One worker's keeper, from its worker's start to its own end."""
+
+    def __init__(
+        self, launch: Launch, worker: WorkerProcess, wakeup: socket.socket, link: socket.socket
+    ) -> None:
+        folder = Path(launch.folder)
+        self._launch = launch
+        self._worker = worker
+        self._files = KeeperFiles(folder, launch.keeper)
+        self._core = Keeping(launch, Backlog(FileSpool(folder, _SPOOL_BYTES)), now=time.monotonic())
+        self._link: socket.socket | None = link
+        link.setblocking(False)
+        self._link_frames = FrameSplitter()
+        self._wakeup = wakeup
+        self._listener: socket.socket | None = None
+        self._claims: dict[int, _Claim] = {}
+        self._selector = selectors.DefaultSelector()
+        self._interests: dict[int, int] = {}
+        self._ended: str | None = None
+        self._leave_by: float | None = None
+        self._is_done = False
+
+    def publish(self) -> None:
+        """Leave what a later daemon finds us by, anew if need be. Where that fails, none can."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        try:
+            self._listener = self._files.listen()
+            self._files.describe(
+                Descriptor(
+                    keeper=self._launch.keeper,
+                    pid=os.getpid(),
+                    process_start=process_start(os.getpid()) or "",
+                    project_dir=self._launch.project_dir,
+                    conversation_id=self._launch.conversation_id,
+                    worker_pid=self._worker.pid,
+                    socket=str(self._files.address),
+                    token=self._launch.token,
+                    revision=REVISION,
+                )
+            )
+        except OSError:
+            if self._listener is not None:
+                self._listener.close()
+                self._listener = None
+
+    def say_launched(self) -> None:
+        launched = Launched(self._worker.pid, is_adoptable=self._listener is not None)
+        self._core.backlog.put(told(Kind.LAUNCHED, launched))
+
+    def run(self) -> None:
+        """Until the worker is gone and its end is told or recorded."""
+        while not self._is_done:
+            self._write_link()
+            self._write_worker()
+            self._watch()
+            for key, mask in self._selector.select(self._patience()):
+                key.data(mask)
+            self._check_time()
+        self._files.remove()
+
+    # What to wait for
+
+    def _watch(self) -> None:
+        """Tell the kernel what we wait for now."""
+        core, worker, read, write = self._core, self._worker, selectors.EVENT_READ, 2
+        self._want(self._wakeup.fileno(), read, self._on_signals)
+        stdout = read if core.reads_worker and self._ended is None else 0
+        self._want(worker.stdout, stdout, self._on_stdout)
+        self._want(worker.stderr, read, self._on_stderr)
+        self._want(worker.stdin, write if core.inbox else 0, lambda mask: None)
+        if self._listener is not None:
+            self._want(self._listener.fileno(), read, self._on_connection)
+        if self._link is not None:
+            wanted = read if core.reads_daemon else 0
+            wanted |= write if len(core.backlog) else 0
+            self._want(self._link.fileno(), wanted, self._on_link)
+
+    def _want(self, fd: int, mask: int, handle: Callable[[int], None]) -> None:
+        if fd < 0 or self._interests.get(fd, 0) == mask:
+            return
+        if not self._interests.get(fd, 0):
+            self._selector.register(fd, mask, handle)
+        elif not mask:
+            self._selector.unregister(fd)
+        else:
+            self._selector.modify(fd, mask, handle)
+        self._interests[fd] = mask
+
+    def _forget(self, fd: int) -> None:
+        """Before a descriptor is closed: its number may be somebody else's next."""
+        if self._interests.pop(fd, 0):
+            self._selector.unregister(fd)
+
+    def _patience(self) -> float:
+        due = [self._core.next_deadline, self._leave_by]
+        due += [claim.give_up for claim in self._claims.values()]
+        now = time.monotonic()
+        earliest = min((d for d in due if d is not None), default=now + _LONGEST_WAIT)
+        return max(0.0, earliest - now)
+
+    def _check_time(self) -> None:
+        now = time.monotonic()
+        if self._ended is None and (signum := self._core.due(now)) is not None:
+            self._worker.signal(signum)
+        for claim in [c for c in self._claims.values() if c.give_up <= now]:
+            self._drop(claim)
+        if self._leave_by is not None and self._leave_by <= now:
+            self._leave_without_farewell()
+
+    # The worker
+
+    def _on_stdout(self, mask: int) -> None:
+        if not self._read_stdout():
+            # It closed its stdout. It may still live, but has nothing more to say.
+            self._close_pipe("stdout")
+
+    def _read_stdout(self) -> int | None:
+        """How much there was; 0 at its end, None when there is nothing yet."""
+        try:
+            chunk = os.read(self._worker.stdout, _READ_BYTES)
+        except BlockingIOError:
+            return -1
+        except OSError:
+            return 0
+        if chunk:
+            try:
+                self._core.worker_wrote(chunk, time.monotonic())
+            except LineTooLong as exc:
+                self._worker.signal(self._core.fail(f"wrote {exc}"))
+                return 0
+        return len(chunk)
+
+    def _on_stderr(self, mask: int) -> None:
+        try:
+            chunk = os.read(self._worker.stderr, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if chunk:
+            self._core.worker_said_aside(chunk)
+        else:
+            self._close_pipe("stderr")
+
+    def _write_worker(self) -> None:
+        core, worker = self._core, self._worker
+        while core.inbox and worker.stdin >= 0:
+            try:
+                written = os.writev(worker.stdin, list(islice(core.inbox, 64)))
+            except BlockingIOError:
+                return
+            except OSError:
+                # It closed its stdin, or it is gone, which its exit will tell.
+                core.worker_is_deaf()
+                self._close_pipe("stdin")
+                return
+            core.worker_took(written, time.monotonic())
+        if core.closes_stdin:
+            self._close_pipe("stdin")
+
+    def _close_pipe(self, name: str) -> None:
+        self._forget(getattr(self._worker, name))
+        self._worker.close(name)
+
+    def _on_signals(self, mask: int) -> None:
+        with suppress(BlockingIOError):
+            for signum in self._wakeup.recv(4096):
+                if signum in (signal.SIGTERM, signal.SIGINT):
+                    self._core.stop(self._launch.stop_grace, time.monotonic())
+                elif signum == signal.SIGHUP and self._ended is None:
+                    self._republish()
+        self._reap()
+
+    def _republish(self) -> None:
+        if self._listener is not None:
+            self._forget(self._listener.fileno())
+        self.publish()
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._worker.pid and self._ended is None:
+                self._worker_ended(os.waitstatus_to_exitcode(status))
+
+    def _worker_ended(self, code: int) -> None:
+        """Its last words, then an end to all that it started, then word of it."""
+        self._ended = _exit_reason(code)
+        self._worker.signal(signal.SIGKILL)
+        drainable = _DRAIN_BYTES
+        while self._worker.stdout >= 0 and drainable > 0 and (got := self._read_stdout() or 0) > 0:
+            drainable -= got
+        if self._worker.stderr >= 0:
+            self._on_stderr(0)
+        for name in ("stdin", "stdout", "stderr"):
+            self._close_pipe(name)
+        is_clean = end_descendants(_LEFTOVERS_TIMEOUT)
+        gone = self._core.worker_ended(self._ended, has_leftovers=not is_clean)
+        self._ended = gone.reason
+        if self._link is None:
+            self._leave_without_farewell()
+        else:
+            self._leave_by = time.monotonic() + _FAREWELL_TIMEOUT
+
+    def _leave_without_farewell(self) -> None:
+        self._files.record(
+            Outcome(
+                keeper=self._launch.keeper,
+                project_dir=self._launch.project_dir,
+                conversation_id=self._launch.conversation_id,
+                reason=self._ended or "",
+            )
+        )
+        self._is_done = True
+
+    # The daemon
+
+    def _write_link(self) -> None:
+        backlog = self._core.backlog
+        while self._link is not None and len(backlog):
+            try:
+                written = self._link.sendmsg(list(islice(backlog.pieces(), 64)))
+            except BlockingIOError:
+                return
+            except OSError:
+                self._lose_link()
+                return
+            backlog.written(written)
+
+    def _on_link(self, mask: int) -> None:
+        if self._link is None or not mask & selectors.EVENT_READ:
+            return
+        try:
+            chunk = self._link.recv(_LINK_READ_BYTES)
+            said = self._link_frames.feed(chunk) if chunk else []
+        except BlockingIOError:
+            return
+        except (OSError, BadFrames):
+            chunk, said = b"", []
+        try:
+            for kind, payload in said:
+                self._hear(kind, payload)
+        except msgspec.MsgspecError:
+            chunk = b""
+        if not chunk:
+            self._lose_link()
+
+    def _hear(self, kind: Kind, payload: bytes) -> None:
+        now = time.monotonic()
+        if kind is Kind.LINE:
+            self._core.line_for_worker(payload, now)
+        elif kind is Kind.NOTE:
+            self._core.note = payload
+        elif kind is Kind.STOP:
+            self._core.stop(msgspec.msgpack.decode(payload, type=Stop).grace, now)
+        elif kind is Kind.FAREWELL and self._ended is not None:
+            self._is_done = True
+
+    def _lose_link(self) -> None:
+        """The daemon's end broke. The worker goes on, if there is a way to find it again."""
+        if self._link is None:
+            return
+        self._forget(self._link.fileno())
+        self._link.close()
+        self._link = None
+        now = time.monotonic()
+        self._core.detached(now)
+        if self._ended is not None:
+            self._leave_without_farewell()
+        elif self._listener is None:
+            self._core.stop(self._launch.stop_grace, now)
+
+    def _on_connection(self, mask: int) -> None:
+        assert self._listener is not None
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        if len(self._claims) >= _MOST_CLAIMS or not _is_ours(connection):
+            connection.close()
+            return
+        connection.setblocking(False)
+        claim = _Claim(connection, time.monotonic() + _CLAIM_TIMEOUT)
+        self._claims[connection.fileno()] = claim
+        self._want(connection.fileno(), selectors.EVENT_READ, lambda mask: self._on_claim(claim))
+
+    def _on_claim(self, claim: _Claim) -> None:
+        try:
+            chunk = claim.connection.recv(_LINK_READ_BYTES)
+            said = claim.splitter.feed(chunk)
+            if not said and chunk:
+                return
+            kind, payload = said[0] if said else (None, b"")
+            if kind is not Kind.ADOPT:
+                self._drop(claim)
+                return
+            adopt = msgspec.msgpack.decode(payload, type=Adopt)
+        except (OSError, BadFrames, msgspec.MsgspecError):
+            self._drop(claim)
+            return
+        refusal = self._refusal(adopt)
+        if refusal is not None:
+            with suppress(OSError):
+                claim.connection.send(frame(Kind.REFUSED, refusal.encode()))
+            self._drop(claim)
+            return
+        self._take_over(claim)
+
+    def _refusal(self, adopt: Adopt) -> str | None:
+        if not compare_digest(adopt.token.encode(), self._launch.token.encode()):
+            return "the token is another one"
+        if adopt.revision != REVISION:
+            return f"it speaks revision {REVISION}, not {adopt.revision}"
+        if self._link is not None:
+            # Its daemon may have died a moment ago, and the news be behind this.
+            self._on_link(selectors.EVENT_READ)
+        if self._link is not None:
+            return "another daemon has it"
+        if self._ended is not None:
+            return "its worker has just ended"
+        return None
+
+    def _take_over(self, claim: _Claim) -> None:
+        fd = claim.connection.fileno()
+        self._forget(fd)
+        del self._claims[fd]
+        self._link, self._link_frames = claim.connection, claim.splitter
+        kept = self._core.attached(self._worker.pid)
+        self._core.backlog.put(told(Kind.KEPT, kept))
+
+    def _drop(self, claim: _Claim) -> None:
+        fd = claim.connection.fileno()
+        self._forget(fd)
+        self._claims.pop(fd, None)
+        claim.connection.close()
+
+
+def _wake_up(signum: int, frame: object) -> None:
+    """The signal's number is in the wake-up socket; there is nothing else to do here."""
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Does it come from a process of the same user?"""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return True
+    credentials: Any = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return bool(uid == os.getuid())
+
+
+def _exit_reason(code: int) -> str:
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"exited with code {code}"
+
+
+def _limit_open_files(soft: int | None) -> None:
+    """What a daemon raised for itself is not for its workers."""
+    if soft is None:
+        return
+    import resource
+
+    with suppress(OSError, ValueError):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

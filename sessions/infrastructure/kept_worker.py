@@ -1,0 +1,226 @@
+"""A Worker whose process belongs to a keeper: frames over one socket, both ways."""
+
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import structlog
+
+from sessions.domain.keeper_frames import (
+    BadFrames,
+    FrameSplitter,
+    Gone,
+    Kind,
+    Stop,
+    frame,
+    told,
+)
+from sessions.domain.ports import WorkerLost
+from sessions.infrastructure.stderr_log import StderrLog
+
+log = structlog.stdlib.get_logger()
+
+_READ_BYTES = 256 * 1024
+MIB = 1024 * 1024
+# What may wait for a keeper that does not read: a full line of 16 MiB, and as much again.
+_INBOX_BYTES = 32 * MIB
+_INBOX_LINES = 4096
+
+
+class KeeperLost(Exception):
+    """The keeper's end of the connection is gone, or speaks nonsense."""
+
+
+class Link:
+    """The daemon's end of the connection to a keeper."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self._socket = connection
+        self._splitter = FrameSplitter()
+        self._received: deque[tuple[Kind, bytes]] = deque()
+
+    async def send(self, data: bytes) -> None:
+        """Write all of it. Raises KeeperLost."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._socket.send(view) :]
+            except BlockingIOError:
+                await self._ready(anyio.wait_writable)
+            except OSError as exc:
+                raise KeeperLost(str(exc)) from exc
+
+    def send_nowait(self, data: bytes) -> None:
+        """Write a few bytes if there is room for them; who waits for them knows without, too."""
+        with suppress(OSError):
+            self._socket.send(data)
+
+    async def receive(self) -> tuple[Kind, bytes]:
+        """The next frame. Raises KeeperLost."""
+        while not self._received:
+            await self._ready(anyio.wait_readable)
+            try:
+                chunk = self._socket.recv(_READ_BYTES)
+                if not chunk:
+                    raise KeeperLost("it has closed the connection")
+                self._received.extend(self._splitter.feed(chunk))
+            except BlockingIOError:
+                continue
+            except (OSError, BadFrames) as exc:
+                raise KeeperLost(str(exc)) from exc
+        return self._received.popleft()
+
+    @property
+    def has_received(self) -> bool:
+        """`receive` has a frame without waiting."""
+        return bool(self._received)
+
+    async def _ready(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
+        try:
+            await wait(self._socket)
+        except (OSError, ValueError, anyio.ClosedResourceError) as exc:
+            raise KeeperLost("the connection is closed") from exc
+
+    def close(self) -> None:
+        if self._socket.fileno() >= 0:
+            with suppress(OSError):
+                anyio.notify_closing(self._socket)
+            self._socket.close()
+
+
+class KeptWorker:
+    """A running worker, by way of its keeper. Whoever made it runs `write_outbox`."""
+
+    def __init__(self, link: Link, pid: int) -> None:
+        self.pid = pid
+        self._link = link
+        self._outbox: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._filled = anyio.Event()
+        self._is_deaf = False
+        self._stop_by: float | None = None
+        self._gone: Gone | None = None
+        self._stderr = StderrLog(pid)
+
+    # The port
+
+    def send(self, line: bytes) -> None:
+        """Put a line into the inbox. Raises WorkerLost."""
+        if self._gone is not None:
+            raise WorkerLost("it has just exited")
+        if self._stop_by is not None:
+            raise WorkerLost("it is being stopped")
+        if self._is_deaf:
+            raise WorkerLost("it has closed its input")
+        waiting = self._waiting_bytes + len(line)
+        is_full = len(self._outbox) >= _INBOX_LINES or waiting > _INBOX_BYTES
+        if self._outbox and is_full:
+            raise WorkerLost("it does not read what it was sent before")
+        self._put(frame(Kind.LINE, line))
+
+    def stop(self, grace: float) -> None:
+        """Have the keeper begin the stop sequence, or hurry it."""
+        deadline = anyio.current_time() + grace
+        if self._stop_by is not None and deadline >= self._stop_by:
+            return
+        self._stop_by = deadline
+        self._put(told(Kind.STOP, Stop(grace)))
+
+    def remember(self, note: bytes) -> None:
+        """Leave a note with the keeper."""
+        self._put(frame(Kind.NOTE, note))
+
+    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
+        return self
+
+    async def __anext__(self) -> Sequence[bytes]:
+        """The lines of one batch; they end when the worker is gone, or its keeper is."""
+        while self._gone is None:
+            try:
+                kind, payload = await self._next_frame()
+            except KeeperLost:
+                self._gone = Gone("was lost: its keeper ended")
+                self._stderr.close()
+                break
+            if kind is Kind.LINES:
+                batch = payload.split(b"\n")
+                batch.pop()
+                return batch
+            self._take_in(kind, payload)
+        raise StopAsyncIteration
+
+    def exit_reason(self) -> str:
+        """Why the lines ended."""
+        return "did not end" if self._gone is None else self._gone.reason
+
+    # For whoever made it
+
+    @property
+    def is_lost(self) -> bool:
+        """Its keeper ended without a word, so nobody has ended what it started."""
+        return self._gone is not None and self._gone.reason.startswith("was lost")
+
+    async def write_outbox(self) -> None:
+        """Write out what waits for the keeper, for ever."""
+        while True:
+            while self._outbox:
+                data = self._outbox.popleft()
+                self._waiting_bytes -= len(data)
+                try:
+                    await self._link.send(data)
+                except KeeperLost:
+                    # Its end will tell whoever reads the lines.
+                    return
+            self._filled = anyio.Event()
+            await self._filled.wait()
+
+    async def end(self) -> None:
+        """End the worker at once, if it is not gone; returns when the keeper says it is.
+
+        Nobody runs `write_outbox` any more, and nobody reads the lines.
+        """
+        with suppress(KeeperLost):
+            if self._gone is None:
+                await self._link.send(told(Kind.STOP, Stop(0.0)))
+            while self._gone is None:
+                kind, payload = await self._link.receive()
+                self._take_in(kind, payload)
+
+    def close(self) -> None:
+        if self._gone is None:
+            self._gone = Gone("was left to the next daemon")
+        self._stderr.close()
+        self._link.close()
+
+    # Smaller steps
+
+    async def _next_frame(self) -> tuple[Kind, bytes]:
+        # Always a wait, also when there is something: a worker that floods must not keep the loop
+        # to itself.
+        if self._link.has_received:
+            await anyio.lowlevel.checkpoint()
+        return await self._link.receive()
+
+    def _take_in(self, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.STDERR:
+            self._stderr.take_in(payload)
+        elif kind is Kind.DEAF:
+            self._is_deaf = True
+        elif kind is Kind.GONE:
+            self._gone = msgspec.msgpack.decode(payload, type=Gone)
+            self._stderr.close()
+            if self._gone.unfinished:
+                log.warning("unfinished_line_dropped", bytes=self._gone.unfinished)
+            if self._gone.has_leftovers:
+                log.warning("worker_left_processes", worker_pid=self.pid)
+            self._link.send_nowait(frame(Kind.FAREWELL))
+
+    def _put(self, data: bytes) -> None:
+        self._outbox.append(data)
+        self._waiting_bytes += len(data)
+        self._filled.set()

@@ -1,0 +1,143 @@
+"""FindSurvivors by the descriptors that keepers leave: connect, show the token, be told.
+
+A keeper whose files are gone is found by its mark and asked to leave them anew. One that can't be
+taken over, because it is of another version or was never known to a registry, is asked to end.
+"""
+
+import signal
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import msgspec
+import structlog
+
+from sessions.domain.keeper_frames import Adopt, Kind, told
+from sessions.domain.kept import BadNote, Kept, decode_note
+from sessions.domain.keys import ConversationId, ThreadKey
+from sessions.domain.ports import Survivor
+from sessions.infrastructure.keeper_files import (
+    Descriptor,
+    KeeperFiles,
+    read_descriptor,
+    read_outcome,
+)
+from sessions.infrastructure.keeper_launcher import KeeperLauncher
+from sessions.infrastructure.kept_worker import KeeperLost, KeptWorker, Link
+from sessions.infrastructure.marks import Marked, Role, marked_processes, process_start
+
+log = structlog.stdlib.get_logger()
+
+# All of them at once; one that does not answer must not keep the daemon from starting.
+_ADOPT_TIMEOUT = 5.0
+_REPUBLISH_TIMEOUT = 2.0
+_LOOK_EVERY = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperSurvivors:
+    """The workers under the keepers of one folder."""
+
+    launcher: KeeperLauncher
+    folder: Path
+    home: str
+
+    async def __call__(self) -> Sequence[Survivor]:
+        """Take over every keeper that can be; what is left of others is cleared away."""
+        keepers = await anyio.to_thread.run_sync(self._living)
+        await self._find_again(keepers)
+        self._take_in_outcomes()
+        found: list[Survivor] = []
+        async with anyio.create_task_group() as tasks:
+            for descriptor in self._descriptors(keepers):
+                tasks.start_soon(self._adopt, descriptor, keepers[descriptor.keeper], found)
+        return found
+
+    def _living(self) -> dict[str, Marked]:
+        """The keepers of this home, by name."""
+        marked = marked_processes(self.home)
+        return {p.mark.keeper: p for p in marked if p.mark.role is Role.KEEPER}
+
+    async def _find_again(self, keepers: dict[str, Marked]) -> None:
+        """Have those leave their files anew whose files are gone."""
+        lost = [p for name, p in keepers.items() if not self._is_there(name)]
+        if not lost:
+            return
+        for process in lost:
+            log.warning("keeper_files_lost", keeper_pid=process.pid)
+            process.end(signal.SIGHUP)
+        with anyio.move_on_after(_REPUBLISH_TIMEOUT):
+            # Another process: there is no event to wait for.
+            while not all(self._is_there(p.mark.keeper) for p in lost):  # noqa: ASYNC110
+                await anyio.sleep(_LOOK_EVERY)
+
+    def _is_there(self, keeper: str) -> bool:
+        files = KeeperFiles(self.folder, keeper)
+        return files.address.exists() and read_descriptor(files.descriptor) is not None
+
+    def _descriptors(self, keepers: dict[str, Marked]) -> list[Descriptor]:
+        """Those of living keepers; the files of others are removed."""
+        found: list[Descriptor] = []
+        for file in sorted(self.folder.glob("*.json")):
+            descriptor = read_descriptor(file)
+            if (
+                descriptor is not None
+                and descriptor.keeper in keepers
+                and process_start(descriptor.pid) == descriptor.process_start
+            ):
+                found.append(descriptor)
+                continue
+            log.info("stale_keeper_files_removed", file=file.name)
+            KeeperFiles(self.folder, file.stem).remove()
+        for file in self.folder.glob("*.sock"):
+            if file.stem not in keepers:
+                file.unlink(missing_ok=True)
+        return found
+
+    def _take_in_outcomes(self) -> None:
+        for file in sorted(self.folder.glob("*.outcome")):
+            outcome = read_outcome(file)
+            if outcome is not None:
+                log.info(
+                    "worker_ended_without_daemon",
+                    project_dir=outcome.project_dir,
+                    conversation_id=outcome.conversation_id,
+                    reason=outcome.reason,
+                )
+            file.unlink(missing_ok=True)
+
+    async def _adopt(self, descriptor: Descriptor, keeper: Marked, found: list[Survivor]) -> None:
+        reason = "it did not answer in time"
+        link: Link | None = None
+        try:
+            with anyio.move_on_after(_ADOPT_TIMEOUT):
+                link = Link(KeeperFiles(self.folder, descriptor.keeper).connect())
+                await link.send(told(Kind.ADOPT, Adopt(descriptor.token)))
+                kind, payload = await link.receive()
+                if kind is not Kind.KEPT:
+                    raise KeeperLost(payload.decode(errors="replace"))
+                survivor = self._survivor(descriptor, payload, link)
+                found.append(survivor)
+                return
+        except (KeeperLost, OSError, BadNote, msgspec.MsgspecError) as exc:
+            reason = str(exc)
+        if link is not None:
+            link.close()
+        log.warning("keeper_not_adopted", keeper_pid=keeper.pid, reason=reason)
+        # Nobody can follow its worker, so it must not go on unseen.
+        keeper.end(signal.SIGTERM)
+
+    def _survivor(self, descriptor: Descriptor, payload: bytes, link: Link) -> Survivor:
+        kept = msgspec.msgpack.decode(payload, type=Kept)
+        note = decode_note(kept.note)
+        thread = ThreadKey(descriptor.project_dir, ConversationId(descriptor.conversation_id))
+        worker = KeptWorker(link, kept.worker_pid)
+        return Survivor(thread, kept, note, self._resumed(worker))
+
+    @asynccontextmanager
+    async def _resumed(self, worker: KeptWorker) -> AsyncGenerator[KeptWorker]:
+        async with self.launcher.looked_after(worker):
+            yield worker

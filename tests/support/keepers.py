@@ -1,0 +1,59 @@
+"""Real keepers and a real pad for tests, without a daemon."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from sessions.domain.keeper_frames import PAD_READY
+from sessions.domain.settings import RegistrySettings
+from sessions.infrastructure.keeper_launcher import KeeperLauncher
+from sessions.infrastructure.launch_pad import LaunchPad, pad_environment
+from sessions.infrastructure.marks import VARIABLE, Mark, Role, home_mark, roomy
+
+ROOT = Path(__file__).parents[2]
+KEEPER = (sys.executable, "-P", "-m", "roost.keeper")
+SCRIPTED_PAD = (sys.executable, str(Path(__file__).parent / "workers/scripted_pad.py"))
+ENVIRON = {"PATH": "/usr/bin:/bin"}
+
+
+def a_launcher(
+    folder: Path,
+    argv: Sequence[str],
+    pad: LaunchPad | None = None,
+    settings: RegistrySettings | None = None,
+) -> KeeperLauncher:
+    """Launches `argv` under keepers that leave their files in the folder."""
+    return KeeperLauncher(
+        argv=argv,
+        is_ours=pad is not None,
+        keeper_argv=KEEPER,
+        environ=ENVIRON,
+        folder=folder,
+        home=home_mark(folder),
+        settings=settings or RegistrySettings(announces_ready=False, stop_grace=5.0),
+        pad=pad,
+    )
+
+
+@contextmanager
+def a_pad(argv: Sequence[str] = SCRIPTED_PAD) -> Generator[LaunchPad]:
+    """A warm pad whose forks run the scripted worker."""
+    ours, pads = socket.socketpair()
+    environ = pad_environment(ENVIRON)
+    environ[VARIABLE] = roomy(Mark("0" * 12, Role.PAD, "0" * 32))
+    process = subprocess.Popen(
+        [*argv, str(pads.fileno())], env=environ, pass_fds=(pads.fileno(),), cwd=ROOT
+    )
+    pads.close()
+    try:
+        ours.settimeout(30)
+        assert ours.recv(1) == PAD_READY
+        pad = LaunchPad(argv=argv, environ=ENVIRON, home="0" * 12)
+        pad.offer(ours)
+        yield pad
+    finally:
+        ours.close()
+        process.wait(30)
