@@ -137,3 +137,6 @@ def _read(fd: int) -> bytes | None:
         return os.read(fd, _READ_BYTES)
     except BlockingIOError:
         return None
+    except OSError:
+        # A socket whose other end was killed with something unread: there is no more to come.
+        return b""

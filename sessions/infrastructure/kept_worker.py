@@ -2,7 +2,7 @@
 
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 import anyio
@@ -20,11 +20,11 @@ from sessions.domain.keeper_frames import (
     told,
 )
 from sessions.domain.ports import WorkerLost
+from sessions.infrastructure.chunk_reader import chunk_reader
 from sessions.infrastructure.stderr_log import StderrLog
 
 log = structlog.stdlib.get_logger()
 
-_READ_BYTES = 256 * 1024
 MIB = 1024 * 1024
 # What may wait for a keeper that does not read: a full line of 16 MiB, and as much again.
 _INBOX_BYTES = 32 * MIB
@@ -41,6 +41,7 @@ class Link:
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self._socket = connection
+        self._reader = chunk_reader(connection.fileno())
         self._splitter = FrameSplitter()
         self._received: deque[tuple[Kind, bytes]] = deque()
 
@@ -51,7 +52,7 @@ class Link:
             try:
                 view = view[self._socket.send(view) :]
             except BlockingIOError:
-                await self._ready(anyio.wait_writable)
+                await self._writable()
             except OSError as exc:
                 raise KeeperLost(str(exc)) from exc
 
@@ -63,15 +64,12 @@ class Link:
     async def receive(self) -> tuple[Kind, bytes]:
         """The next frame. Raises KeeperLost."""
         while not self._received:
-            await self._ready(anyio.wait_readable)
+            chunk = await self._reader.wait()
+            if not chunk:
+                raise KeeperLost("it has closed the connection")
             try:
-                chunk = self._socket.recv(_READ_BYTES)
-                if not chunk:
-                    raise KeeperLost("it has closed the connection")
                 self._received.extend(self._splitter.feed(chunk))
-            except BlockingIOError:
-                continue
-            except (OSError, BadFrames) as exc:
+            except BadFrames as exc:
                 raise KeeperLost(str(exc)) from exc
         return self._received.popleft()
 
@@ -80,14 +78,15 @@ class Link:
         """`receive` has a frame without waiting."""
         return bool(self._received)
 
-    async def _ready(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
+    async def _writable(self) -> None:
         try:
-            await wait(self._socket)
+            await anyio.wait_writable(self._socket)
         except (OSError, ValueError, anyio.ClosedResourceError) as exc:
             raise KeeperLost("the connection is closed") from exc
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
+            self._reader.close()
             with suppress(OSError):
                 anyio.notify_closing(self._socket)
             self._socket.close()
