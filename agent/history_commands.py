@@ -18,6 +18,10 @@ LONGEST_NAME = 200
 Args = Mapping[str, object]
 
 
+# How many messages one page of a long history has at most.
+MOST_EARLIER = 1000
+
+
 class HistoryCommands:
     """`moved` is called when the conversation is at another place: its messages are others."""
 
@@ -40,6 +44,7 @@ class HistoryCommands:
             "set_name": self._set_name,
             "get_name": self._get_name,
             "get_messages": self._get_messages,
+            "get_earlier_messages": self._get_earlier_messages,
             "get_user_messages_for_forking": self._get_user_messages,
             "get_last_assistant_text": self._get_last_assistant_text,
             "get_stats": self._get_stats,
@@ -119,6 +124,10 @@ class HistoryCommands:
 
     async def _get_messages(self, _: Args) -> object:
         return {"messages": self._rec.conversation.transcript.visible()}
+
+    async def _get_earlier_messages(self, args: Args) -> object:
+        before, limit = _place(args, "before"), min(_place(args, "limit"), MOST_EARLIER)
+        return self._rec.conversation.transcript.page(before, limit)._asdict()
 
     async def _get_user_messages(self, _: Args) -> object:
         messages = self._rec.conversation.transcript.visible()
@@ -200,4 +209,11 @@ def _short(value: str, name: str) -> str:
     value = " ".join(value.split())
     if len(value) > LONGEST_NAME:
         raise CommandFailed("bad_arguments", f"{name} must have at most {LONGEST_NAME} characters.")
+    return value
+
+
+def _place(args: Args, name: str) -> int:
+    value = args.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise CommandFailed("bad_arguments", f"{name} must be a number from 0 on.")
     return value

@@ -24,6 +24,7 @@ from agent.domain.events import (
     MessagesSnapshot,
     RunError,
     RunStarted,
+    SnapshotWindow,
     StateSnapshot,
 )
 from agent.domain.messages import HIDDEN, JOB, Message
@@ -217,7 +218,7 @@ class Session:
             case "interrupt":
                 self.interrupt()
             case "new_session" | "resume_conversation":
-                self._tell_messages()
+                self._tell_messages(frame.get("last_messages"))
             case "command" if self._tasks and frame.get("name") in self.commands.slow:
                 self._tasks.start_soon(self._answer, frame)
             case "command":
@@ -452,9 +453,18 @@ class Session:
 
     # -- out -------------------------------------------------------------------------------
 
-    def _tell_messages(self) -> None:
-        """Whole: for whoever asked, or for everybody when the messages are others than before."""
-        self._tell(MessagesSnapshot(messages=self.conversation.transcript.visible()))
+    def _tell_messages(self, last: object = None) -> None:
+        """For whoever asked, or for everybody when the messages are others than before.
+
+        Whole, unless who asked can do with so many of the last ones.
+        """
+        transcript = self.conversation.transcript
+        if not isinstance(last, int) or isinstance(last, bool) or last < 1:
+            self._tell(MessagesSnapshot(messages=transcript.visible()))
+            return
+        page = transcript.page(None, last)
+        window = SnapshotWindow(page.first, page.total) if page.first else None
+        self._tell(MessagesSnapshot(messages=page.messages, window=window))
 
     def _tell_queue(self) -> None:
         """Followers of the open run see what waits; others with the next run's state."""

@@ -240,11 +240,12 @@ COMMANDS: Mapping[str, Command] = {
         fields={"projectDir": "string", "sessionId": "string"},
         in_session=False,
     ),
-    "rename_saved_session": Command(
+    "rename": Command(
         kind="mutating",
-        says="Name a conversation that nobody has open.",
+        says="Name a conversation, open or saved.",
         fields={"projectDir": "string", "sessionId": "string", "name": "string"},
         in_session=False,
+        timeout=120.0,
     ),
     "delete_saved_session": Command(
         kind="mutating",

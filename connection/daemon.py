@@ -28,6 +28,7 @@ from connection.events import (
 )
 from connection.failures import (
     BrokenProtocol,
+    CommandRefused,
     ConnectionFailure,
     Disconnected,
     HandshakeRefused,
@@ -82,6 +83,7 @@ class DaemonConnection(SessionOperations):
         self._requests = Requests(f"daemon-agent-connection:{uuid.uuid4()}")
         self._transport: Transport | None = None
         """The one that commands may be sent on now."""
+        self._target: ThreadKey | str | None = None
         self._thread: ThreadKey | None = None
         self._options = ThreadOptions()
         self._following: Following | None = None
@@ -90,6 +92,7 @@ class DaemonConnection(SessionOperations):
         self._shown = anyio.Event()
         self._show: Callable[[Shown], None] = self._show_first
         self._ended: Closed | None = None
+        self._is_established = False
         self._is_disposed = False
         self._closing: str | None = None
         self._scope = anyio.CancelScope()
@@ -98,10 +101,14 @@ class DaemonConnection(SessionOperations):
 
     @asynccontextmanager
     async def attached(
-        self, key: ThreadKey, options: ThreadOptions | None = None
+        self, target: ThreadKey | str | None, options: ThreadOptions | None = None
     ) -> AsyncGenerator[None]:
-        """Be attached to a session while the block runs. Raises ConnectionFailure."""
-        self._thread, self._options = key, options or ThreadOptions()
+        """Be attached to a session while the block runs. Raises ConnectionFailure.
+
+        The session is named by its thread or by a selector. None is for the operations that are
+        about no session; such a connection is not looked for again when it is lost.
+        """
+        self._target, self._options = target, options or ThreadOptions()
         failures: list[Exception] = []
         async with anyio.create_task_group() as tasks:
             try:
@@ -166,7 +173,8 @@ class DaemonConnection(SessionOperations):
         """Put a command on its way, or keep it for when the connection is back."""
         self._check_open()
         if COMMANDS[command].in_session:
-            assert self._following is not None, "commands come while a session is followed"
+            if self._following is None:
+                raise CommandRefused("no_session", "this connection is attached to no session")
             fields = {"activeSessionId": self._following.active_id, **fields}
         now = anyio.current_time()
         transport = self._transport
@@ -223,7 +231,7 @@ class DaemonConnection(SessionOperations):
                         await transport.ended.wait()
                         reason = transport.reason
                 except (ConnectionFailure, OSError) as exc:
-                    if outage is None and self._following is None:
+                    if outage is None and not self._is_established:
                         failures.append(_as_failure(exc))
                         task_status.started()
                         return
@@ -232,6 +240,8 @@ class DaemonConnection(SessionOperations):
                 self._proof = frozenset()
                 if self._closing is not None:
                     self._end("shutdown", _ON_PURPOSE)
+                if self._following is None:
+                    self._end("lost", reason)
                 if self._ended is not None:
                     return
                 now = anyio.current_time()
@@ -274,19 +284,28 @@ class DaemonConnection(SessionOperations):
 
     async def _establish(self, transport: Transport, *, is_back: bool) -> None:
         """Follow the session on a new connection, and send again what waits."""
-        key = self._key
         if not is_back:
             self._show = self._show_first
-            await self._attach(transport, key, EventCursor(), None)
+            if (key := await self._first(transport)) is not None:
+                await self._attach(transport, key, EventCursor(), None)
         else:
-            following = self._following
+            key, following = self._key, self._following
             cursor = following.cursor if following else EventCursor()
             self._show = self._show_resynced
             await self._attach(transport, key, cursor, cursor.current)
         self._transport = transport
+        self._is_established = True
         if is_back:
             self._requests.send_again(transport.offer, transport.put, anyio.current_time())
             self._tell(ConnectionStatus("connected"))
+
+    async def _first(self, transport: Transport) -> ThreadKey | None:
+        """The thread that was meant. Raises UnknownSession, AmbiguousSession."""
+        if not isinstance(self._target, str):
+            return self._target
+        self._transport = transport
+        found = await self._ask("resolve", SessionSummary, selector=self._target)
+        return ThreadKey.parse(found.project_dir, found.session_id)
 
     async def _attach(
         self, transport: Transport, key: ThreadKey, cursor: EventCursor, resume: Cursor | None

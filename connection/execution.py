@@ -36,26 +36,9 @@ class SavedSessions(Protocol):
         """Those of one project, or of all; newest first."""
         ...
 
-    async def rename(self, key: ThreadKey, name: str) -> None:
-        """Raises CommandRefused: `unknown_session`, `in_use`."""
-        ...
-
     async def delete(self, key: ThreadKey) -> None:
-        """Raises CommandRefused: `unknown_session`, `in_use`."""
+        """Put it out of the list. Raises CommandRefused when it can't be, or is in use."""
         ...
-
-
-class NoSavedSessions:
-    """For whoever keeps none."""
-
-    async def list(self, project_dir: str | None) -> Sequence[SessionSummary]:
-        return ()
-
-    async def rename(self, key: ThreadKey, name: str) -> None:
-        raise _unknown(key.conversation_id)
-
-    async def delete(self, key: ThreadKey) -> None:
-        raise _unknown(key.conversation_id)
 
 
 class Directory:
@@ -99,10 +82,6 @@ class Directory:
                 return candidates[found]
         raise _unknown(selector)
 
-    async def rename_saved(self, key: ThreadKey, name: str) -> None:
-        self._check_unused(key)
-        await self._saved.rename(key, name)
-
     async def delete_saved(self, key: ThreadKey) -> None:
         self._check_unused(key)
         await self._saved.delete(key)
@@ -143,7 +122,7 @@ class Household:
             "list_saved_sessions": self._list_saved,
             "resolve": self._resolve,
             "kill": self._kill,
-            "rename_saved_session": self._rename_saved,
+            "rename": self._rename,
             "delete_saved_session": self._delete_saved,
         }
 
@@ -173,9 +152,14 @@ class Household:
             once.close()
         return {}
 
-    async def _rename_saved(self, fields: Mapping[str, object]) -> object:
-        await self._directory.rename_saved(thread_of(fields), str(fields.get("name", "")))
-        return {}
+    async def _rename(self, fields: Mapping[str, object]) -> object:
+        """The name is in the conversation, so its own worker writes it, also for a saved one."""
+        once = Follower(self._threads, thread_of(fields), lambda events: None)
+        try:
+            await once.open(last_messages=1)
+            return await once.request("set_name", {"name": fields.get("name")}, REQUEST_TIMEOUT)
+        finally:
+            once.close()
 
     async def _delete_saved(self, fields: Mapping[str, object]) -> object:
         await self._directory.delete_saved(thread_of(fields))

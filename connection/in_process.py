@@ -48,8 +48,11 @@ class InProcessConnection(SessionOperations):
         self._unwatch = threads.watch(self._changed)
         self._is_closed = False
 
-    async def attach(self, key: ThreadKey, options: ThreadOptions | None = None) -> None:
-        """Follow a session. Live events are told from here on."""
+    async def attach(self, target: ThreadKey | str, options: ThreadOptions | None = None) -> None:
+        """Follow a session, named by its thread or by a selector. Events are told from here on."""
+        key = target
+        if isinstance(key, str):
+            key = _key_of(await self._directory.resolve(key))
         follower = await self._follow(key, options)
         follower.release()
 

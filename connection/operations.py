@@ -403,7 +403,7 @@ class SessionOperations(Unbuilt):
         _check(name)
         found = await self._ask("resolve", SessionSummary, selector=selector)
         where = {"projectDir": found.project_dir, "sessionId": found.session_id}
-        await self._ask("rename_saved_session", _Done, **where, name=name.strip())
+        await self._ask("rename", _Done, **where, name=name.strip())
 
     async def delete_saved_session(self, selector: str) -> None:
         found = await self._ask("resolve", SessionSummary, selector=selector)
@@ -411,8 +411,9 @@ class SessionOperations(Unbuilt):
         await self._ask("delete_saved_session", _Done, **where)
 
     async def kill_session(self, selector: str | None = None) -> None:
-        key = self._key
-        if selector is not None:
+        if selector is None:
+            key = self._key
+        else:
             found = await self._ask("resolve", SessionSummary, selector=selector)
             key = ThreadKey.parse(found.project_dir, found.session_id)
         await self._ask("kill", _Done, projectDir=key.project_dir, sessionId=key.conversation_id)

@@ -93,8 +93,16 @@ class StateDelta(Event, tag="STATE_DELTA"):
     delta: list[dict[str, object]]
 
 
+class SnapshotWindow(msgspec.Struct, frozen=True):
+    """Which part of the messages a snapshot has, for whoever asked for no more."""
+
+    first: int
+    total: int
+
+
 class MessagesSnapshot(Event, tag="MESSAGES_SNAPSHOT"):
     messages: list[Message]
+    window: SnapshotWindow | None = msgspec.field(name="roost.window", default=None)
 
 
 class ActivitySnapshot(Event, tag="ACTIVITY_SNAPSHOT"):

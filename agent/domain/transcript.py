@@ -6,6 +6,7 @@ nothing of runs, files or models.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,6 +25,14 @@ from agent.domain.events import (
     ToolCallStart,
 )
 from agent.domain.messages import HIDDEN, INTERRUPTED, FunctionCall, Message, ToolCall
+
+
+class Page(NamedTuple):
+    """Some messages in a row, the place of the first, and how many there are in all."""
+
+    messages: list[Message]
+    first: int
+    total: int
 
 
 class Transcript:
@@ -47,6 +56,16 @@ class Transcript:
     def visible(self) -> list[Message]:
         """What a snapshot shows."""
         return [message for message in self if not message.is_marked(HIDDEN)]
+
+    def page(self, before: int | None, limit: int) -> "Page":
+        """Up to `limit` of the visible messages before a place; None: the last ones.
+
+        Only those are put together, so that the end of a long history is there at once.
+        """
+        ids = [m.id for m in self._messages.values() if not m.is_marked(HIDDEN)]
+        end = len(ids) if before is None else max(0, min(before, len(ids)))
+        first = max(0, end - limit)
+        return Page([self.message(message_id) for message_id in ids[first:end]], first, len(ids))
 
     def message(self, message_id: str) -> Message:
         """The message as it is now. Raises KeyError for an unknown id."""

@@ -159,6 +159,12 @@ COMMANDS = (
     ),
     CommandSpec("get_messages", "", '`{"messages":[…]}`', "What a snapshot shows."),
     CommandSpec(
+        "get_earlier_messages",
+        "`before` (a place), `limit`",
+        '`{"messages":[…],"first":…,"total":…}`',
+        "Messages before a place, the last ones first asked for; at most 1,000 at once.",
+    ),
+    CommandSpec(
         "get_user_messages_for_forking",
         "",
         '`{"messages":[{"id","text"}]}`',

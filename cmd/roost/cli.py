@@ -18,6 +18,10 @@ from roost.version import VERSION
 # name: (module, attribute, the line in `roost --help`)
 _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "daemon": ("roost.daemon.cli", "command", "Run the daemon in the foreground."),
+    "run": ("roost.threads.cli", "run", "Have the agent do one task, through the daemon."),
+    "list": ("roost.threads.cli", "list_threads", "Show the threads that are open."),
+    "kill": ("roost.threads.cli", "kill", "Stop the worker of a thread."),
+    "rename": ("roost.threads.cli", "rename", "Name a thread's conversation."),
     "status": ("roost.daemon.care", "status", "Show whether the daemon runs, and its threads."),
     "stop": ("roost.daemon.care", "stop", "Stop the daemon and its workers."),
     "logs": ("roost.daemon.care", "logs", "Print the daemon's log."),

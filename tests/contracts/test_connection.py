@@ -273,3 +273,44 @@ async def test_another_session_can_be_watched_beside_ones_own(door: Connect) -> 
         async with connection.watch_session(first, seen.append) as snapshot:
             assert texts(snapshot.messages)[0] == "first"
             assert (await connection.get_state()).session_id != first
+
+
+async def test_a_long_history_comes_from_its_end_and_the_rest_on_demand(door: Connect) -> None:
+    """The first screen of a long conversation must not wait for all of it."""
+    async with door(last_messages=2) as connection:
+        for text in ("one", "two", "three"):
+            await connection.prompt_and_wait(text)
+        snapshot = await connection.get_initial_snapshot()
+        assert texts(snapshot.messages)[0] == "three"
+        assert snapshot.window is not None
+        assert (snapshot.window.first, snapshot.window.total) == (4, 6)
+        page = await connection.get_earlier_messages(snapshot.window.first, limit=3)
+        assert [page.first, page.total, len(page.messages)] == [1, 6, 3]
+        assert texts(page.messages)[1] == "two"
+        assert len(await connection.get_messages()) == 6
+
+
+async def test_a_session_is_resumed_by_a_part_of_its_id_or_by_its_name(door: Connect) -> None:
+    async with door() as connection:
+        await connection.prompt_and_wait("hello")
+        assert await connection.set_session_name("  the poem ") == "the poem"
+        here = (await connection.get_state()).session_id
+    for selector in (here, here[-12:], here[:8]):
+        async with door(resume=selector) as connection:
+            assert (await connection.get_state()).session_id == here
+    with pytest.raises(UnknownSession):
+        async with door(resume="no such name"):
+            pass
+
+
+async def test_a_fork_moves_this_client_to_the_copy(door: Connect) -> None:
+    async with door() as connection:
+        await connection.prompt_and_wait("first")
+        await connection.prompt_and_wait("second")
+        here = (await connection.get_state()).session_id
+        points = await connection.get_user_messages_for_forking()
+        forked = await connection.fork(points[1].id)
+        assert forked.selected_text == "second"
+        assert (await connection.get_state()).session_id == forked.conversation_id != here
+        assert texts(await connection.get_messages())[0] == "first"
+        assert len(await connection.get_messages()) == 2

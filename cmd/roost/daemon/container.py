@@ -95,7 +95,7 @@ class DaemonContainer(containers.DeclarativeContainer):
     local = providers.Singleton(
         LocalDoor,
         registry,
-        providers.Singleton(SavedSessionFiles, home),
+        providers.Singleton(SavedSessionFiles, providers.Factory(SavedConversations, home)),
         providers.Singleton(SqliteJournal, home.provided.journal),
         socket,
     )

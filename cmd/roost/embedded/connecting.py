@@ -20,6 +20,7 @@ from roost.daemon.starting import on_demand
 from roost.embedded.in_process_worker import InProcessLauncher
 from roost.home import RoostHome
 from roost.logs import configure
+from roost.panel.catalogue import SavedConversations
 from roost.saved_sessions import SavedSessionFiles
 from sessions.domain.keys import ThreadKey, ThreadOptions
 from sessions.domain.settings import RegistrySettings
@@ -34,6 +35,7 @@ async def connect(
     project_dir: str | Path = ".",
     session: str | None = None,
     *,
+    resume: str | None = None,
     in_process: bool = False,
     model: str | None = None,
     mode: str | None = None,
@@ -42,23 +44,25 @@ async def connect(
     """A connection to a session of a project, while the block runs.
 
     `session` is a conversation id: one that exists goes on, any other begins; without one a new
-    conversation begins. The daemon is started when none runs; the session goes on there after the
-    block. `in_process` keeps everything in this process instead, and ends the session with the
-    block; what it did is in the conversation. Raises ConnectionFailure.
+    conversation begins. `resume` is a selector instead (an id, a part of one, or a name) of a
+    session of any project; one that names none, or several, is an error. The daemon is started
+    when none runs; the session goes on there after the block. `in_process` keeps everything in
+    this process instead, and ends the session with the block; what it did is in the conversation.
+    Raises ConnectionFailure.
     """
-    key = ThreadKey.parse(_absolute(project_dir), session or str(uuid.uuid4()))
+    target = resume or ThreadKey.parse(_absolute(project_dir), session or str(uuid.uuid4()))
     options = ThreadOptions(model=model, mode=mode)
     home = RoostHome.from_environment(os.environ)
     if not in_process:
         daemon = on_demand()
         attached = DaemonConnection(daemon.dial, daemon.ensure, Wishes(last_messages=last_messages))
-        async with attached.attached(key, options):
+        async with attached.attached(target, options):
             yield attached
         return
     failure: Exception | None = None
     async with _in_process(home, last_messages) as connection:
         try:
-            await connection.attach(key, options)
+            await connection.attach(target, options)
             yield connection
         except Exception as exc:
             failure = exc
@@ -77,7 +81,9 @@ async def _in_process(
     launch = InProcessLauncher(home=home, environ=dict(os.environ))
     registry = Registry(launch, RegistrySettings(stop_grace=_GRACE))
     async with registry.serving():
-        connection = InProcessConnection(registry, SavedSessionFiles(home), last_messages)
+        connection = InProcessConnection(
+            registry, SavedSessionFiles(SavedConversations(home)), last_messages
+        )
         try:
             yield connection
             connection.end()

@@ -5,10 +5,8 @@ conversation keeps it.
 """
 
 import signal
-import sys
 
 import anyio
-import msgspec
 
 from agent.domain.conversation import Answer
 from agent.domain.events import Interrupt
@@ -24,6 +22,7 @@ from roost.headless.deferred_log import DeferredLog
 from roost.headless.opened import Opened
 from roost.headless.options import Options, new_id
 from roost.headless.stderr import tell, write
+from roost.headless.text_lines import TextLines
 
 _LAST_LINES = 5.0
 _OUTCOMES = {
@@ -32,44 +31,6 @@ _OUTCOMES = {
     "error": ExitCode.FAILED,
     "interrupt": ExitCode.WAITING,
 }
-
-
-class _Peek(msgspec.Struct, rename="camel"):
-    type: str
-    delta: object = None
-    message: str | None = None
-
-
-class TextLines:
-    """Event lines in; the answer's text out, and errors to stderr."""
-
-    def __init__(self) -> None:
-        self._is_mid_line = False
-
-    def write(self, line: bytes) -> None:
-        event = msgspec.json.decode(line, type=_Peek)
-        if event.type == "TEXT_MESSAGE_CONTENT" and isinstance(event.delta, str):
-            self._print(event.delta)
-            self._is_mid_line = not event.delta.endswith("\n")
-        elif event.type == "TEXT_MESSAGE_END" and self._is_mid_line:
-            self._print("\n")
-            self._is_mid_line = False
-        elif event.type == "RUN_ERROR":
-            tell(event.message or "the run failed")
-
-    async def wait_writable(self) -> None:
-        """A terminal or file takes what it is given."""
-
-    async def wait_answerable(self) -> None:
-        """Nobody asks."""
-
-    def _print(self, text: str) -> None:
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # Nobody reads any more; the task goes on, and its answer is in the conversation.
-            pass
 
 
 async def run_one(options: Options, parts: Opened, log: DeferredLog) -> ExitCode:

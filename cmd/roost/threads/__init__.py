@@ -1,0 +1,1 @@
+"""Programs that look at threads, and send them work, through the daemon."""
