@@ -1,5 +1,6 @@
 """Host and Origin, checked in front of every route, HTTP and WebSocket alike."""
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -62,9 +63,9 @@ def _with_headers(send: Send, added: cors.HeaderList) -> Send:
 async def _refuse(kind: str, refused: Refusal, send: Send) -> None:
     # A WebSocket that was not accepted yet is refused with a plain HTTP answer (ASGI extension).
     prefix = "websocket.http.response" if kind == "websocket" else "http.response"
-    body = refused.reason.encode() + b"\n"
+    body = json.dumps({"error": refused.reason, "code": refused.code}).encode()
     headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
     ]
     await send({"type": f"{prefix}.start", "status": refused.status, "headers": headers})

@@ -20,11 +20,12 @@ class Refusal:
     """An HTTP answer to a request that may not pass."""
 
     status: int
+    code: str
     reason: str
 
 
-_BAD_HOST = Refusal(400, "This address is only for 127.0.0.1 and localhost.")
-_BAD_ORIGIN = Refusal(403, "This origin may not connect.")
+_BAD_HOST = Refusal(400, "bad_host", "This address is only for 127.0.0.1 and localhost.")
+_BAD_ORIGIN = Refusal(403, "bad_origin", "This origin may not connect.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,15 +94,16 @@ class Binding:
         """
         port = int(listener.getsockname()[1])
         self._relay.listens_on(port)
-        endpoint = self.endpoint(port)
-        server = _Server(self._config(self.application(endpoint, port)))
+        peers = Peers(self._threads, port)
+        endpoint, http = self.endpoint(peers), self.http(peers)
+        server = _Server(self._config(self.application(endpoint, http, port)))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_serve, server, listener)
             try:
                 yield port
             finally:
                 with anyio.move_on_after(self._longest_stop, shield=True):
-                    await self._stop(server, endpoint)
+                    await self._stop(server, endpoint, http)
                 tasks.cancel_scope.cancel()
 
     def hurry(self) -> None:
@@ -110,8 +111,11 @@ class Binding:
         if self._farewells is not None:
             self._farewells.cancel()
 
-    def application(self, endpoint: WebSocketEndpoint, port: int) -> Application:
+    def application(self, endpoint: WebSocketEndpoint, http: HttpApp, port: int) -> Application:
         """All that is served, behind the checks that everything passes."""
+        return Guard(Routes(endpoint, http), Doorkeeper(port, self._settings.allowed_origins))
+
+    def http(self, peers: Peers) -> HttpApp:
         status = StatusRoute(
             threads=self._threads,
             token=self._settings.token,
@@ -119,19 +123,17 @@ class Binding:
             pid=os.getpid(),
             started=time.monotonic(),
         )
-        http = HttpApp(status, self._settings.projects)
-        if self._panel is not None:
-            peers = Peers(self._threads, port)
-            panel = partial(self._panel.routes, peers, self._settings.write_timeout)
-            http = HttpApp(status, self._settings.projects, panel)
-            self._panel.serves(endpoint.cut_ended_sessions)
-        routes = Routes(endpoint, http)
-        return Guard(routes, Doorkeeper(port, self._settings.allowed_origins))
+        if self._panel is None:
+            return HttpApp(self._threads, status, self._settings, peers)
+        routes = partial(self._panel.routes, peers, self._settings.write_timeout)
+        return HttpApp(self._threads, status, self._settings, peers, routes)
 
-    def endpoint(self, port: int) -> WebSocketEndpoint:
-        peers = Peers(self._threads, port)
+    def endpoint(self, peers: Peers) -> WebSocketEndpoint:
         sign_in = None if self._panel is None else self._panel.sign_in
-        return WebSocketEndpoint(self._threads, self._settings, self._relay, peers, sign_in)
+        endpoint = WebSocketEndpoint(self._threads, self._settings, self._relay, peers, sign_in)
+        if self._panel is not None:
+            self._panel.serves(endpoint.cut_ended_sessions)
+        return endpoint
 
     def _config(self, application: Application) -> uvicorn.Config:
         settings = self._settings
@@ -157,12 +159,13 @@ class Binding:
     def _longest_stop(self) -> float:
         return self._settings.farewell_timeout + _STOP_TIMEOUT
 
-    async def _stop(self, server: "_Server", endpoint: WebSocketEndpoint) -> None:
+    async def _stop(self, server: "_Server", endpoint: WebSocketEndpoint, http: HttpApp) -> None:
         server.close_listeners()
         if self._panel is not None:
             self._panel.feed.end()
         with anyio.move_on_after(self._settings.farewell_timeout) as self._farewells:
             await endpoint.end_all()
+            await http.end_all()
         endpoint.cut_all()
         server.leave()
         await server.stopped.wait()

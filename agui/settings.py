@@ -1,7 +1,10 @@
 """The numbers of the binding, with the design's defaults."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from agui.endpoint.agents import Agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +18,10 @@ class BindingSettings:
     """Pages of others that may connect, exactly as their browsers write their Origin."""
     projects: Path | None = None
     """Where the projects' artifacts are; None serves none."""
+    agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
+    """What clients over HTTP can name; there always is a default one."""
+    own_worker: bool = True
+    """Workers are our own: they answer commands, and name runs as they are asked to."""
     hello_timeout: float = 5.0
     header_timeout: float = 10.0
     """How long an HTTP connection may take to ask for something."""

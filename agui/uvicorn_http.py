@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol, with a limit on those that connect and say nothing.
+"""uvicorn's HTTP protocol, with a limit on those that connect and say nothing, lent to our streams.
 
 A local program that opens connections and leaves them must not use up the daemon's open files.
 The library ends a connection that is idle after an answer, and none that never asked anything. As
@@ -10,6 +10,8 @@ from typing import Any, Protocol, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+EXTENSION = "roost.http"
+
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -18,7 +20,7 @@ class _Timer(Protocol):
 
 
 class BindingHttp(H11Protocol):
-    """One connection, until it is upgraded."""
+    """One connection, until it is upgraded. It is in its scopes' extensions under `EXTENSION`."""
 
     def __init__(self, header_timeout: float, most: int, **given: Any) -> None:
         super().__init__(**given)
@@ -40,12 +42,24 @@ class BindingHttp(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        scope = cast("dict[str, Any] | None", self.scope)
+        if scope is not None:
+            # The task that answers has been made, and begins with the next turn of the loop.
+            scope.setdefault("extensions", {})[EXTENSION] = self
         # None until something was asked, whatever the library's annotation says.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is not None and not cycle.response_complete:
             self._have_headers()
         else:
             self._wait_for_headers()
+
+    def buffered(self) -> int:
+        """Bytes that were written and that the kernel did not take yet."""
+        return self.transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        """Cut the connection now. What is buffered is lost."""
+        self.transport.abort()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._have_headers()

@@ -270,7 +270,25 @@ class TelegramSection:
     ] = "https://api.telegram.org"
 
 
+@dataclass(frozen=True, kw_only=True)
+class NamedAgentSection:
+    """An agent that clients of `/agui` can name. One called `default` is always there."""
+
+    description: Annotated[str | None, TEXT, Says("What it is for, shown by front ends.")] = None
+    project_dir: Annotated[
+        str | None,
+        FOLDER,
+        Says("Where it works, unless a client names a folder in `forwardedProps.project_dir`."),
+    ] = None
+    model: Annotated[str | None, TEXT, Says("The model of its new threads.")] = None
+    mode: Annotated[
+        Mode | None, choice(*get_args(Mode)), Says("What it may do without asking.")
+    ] = None
+    instructions: Annotated[str | None, TEXT, Says("Is added to the system prompt.")] = None
+
+
 Providers = Mapping[str, ProviderSection]
+NamedAgents = Mapping[str, NamedAgentSection]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,6 +302,7 @@ class DaemonSettings:
     binding: BindingSection = BindingSection()
     socket: SocketSection = SocketSection()
     telegram: TelegramSection = field(default_factory=TelegramSection)
+    agents: NamedAgents = field(default_factory=dict[str, NamedAgentSection])
 
 
 @dataclass(frozen=True, kw_only=True)

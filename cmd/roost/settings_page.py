@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from roost.setting_types import BYTE_SIZE, Kind, Says, duration_text, size_text
-from roost.settings import HARMLESS, DaemonSettings, ProviderSection
+from roost.settings import HARMLESS, DaemonSettings, NamedAgentSection, ProviderSection
 from roost.settings_sources import kind_of
+
+_NAMED: dict[str, type[Any]] = {"providers": ProviderSection, "agents": NamedAgentSection}
+"""Sections that are there once for each name."""
 
 _INTRODUCTION = """# Settings
 
@@ -49,8 +52,8 @@ def settings_page() -> str:
     harmless = " and ".join(f"`{'.'.join(path)}`" for path in sorted(HARMLESS))
     parts = [_INTRODUCTION.format(harmless=harmless)]
     for name, section in DaemonSettings.__annotations__.items():
-        if name == "providers":
-            parts.append("\n".join(_section("providers.<name>", ProviderSection)))
+        if name in _NAMED:
+            parts.append("\n".join(_section(f"{name}.<name>", _NAMED[name])))
         else:
             parts.append("\n".join(_section(name, section)))
     return "\n".join(parts)

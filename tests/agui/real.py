@@ -91,6 +91,7 @@ async def a_real_daemon(tmp_path: Path, **settings: str) -> AsyncGenerator[RealD
         worker=loaded.worker,
         binding_section=loaded.binding,
         telegram=loaded.telegram,
+        agents=dict(loaded.agents),
         token=TOKEN,
         environ=environ,
         open_files=1024,

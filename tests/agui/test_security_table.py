@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from agui.browser_relay import ExtensionRelay
+from agui.peers import Peers
 from agui.server import Binding
 from agui.settings import BindingSettings
 from tests.agui.fakes import FakeThreads
@@ -42,7 +43,14 @@ ORIGINS: dict[str | None, bool] = {
     "null": False,
 }
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")
-CONTENT_TYPES = (None, "application/json", "text/plain", "application/x-www-form-urlencoded")
+CONTENT_TYPES: dict[str | None, bool] = {
+    None: False,
+    "application/json": True,
+    "Application/JSON; charset=utf-8": True,
+    "text/plain": False,
+    "application/x-www-form-urlencoded": False,
+    "text/json": False,
+}
 TOKENS: dict[str | None, bool] = {
     None: False,
     f"Bearer {TOKEN}": True,
@@ -50,11 +58,26 @@ TOKENS: dict[str | None, bool] = {
     f"Basic {TOKEN}": False,
     "Bearer worker-token": False,
 }
+AGENT = "/agui/agent/default"
+SAFE = ("GET", "HEAD")
+READ = ("/status", "/api/threads", "/agui/info", f"{AGENT}/capabilities")
+WRITTEN = (f"{AGENT}/run", f"{AGENT}/connect", f"{AGENT}/stop/t")
 ROUTES = (
-    "/", "/icon.svg", "/status", "/artifacts/p/a.txt", "/artifacts/p/none", "/ws", "/agui/info",
-    "/api/threads", "/api/rename", "/api/links", "/api/sign-in", "/api/none", "/x",
-)  # fmt: skip
-READ = ("GET", "HEAD")
+    *READ,
+    *WRITTEN,
+    "/",
+    "/icon.svg",
+    "/api/rename",
+    "/api/links",
+    "/api/sign-in",
+    "/api/none",
+    "/artifacts/p/a.txt",
+    "/artifacts/p/none",
+    "/ws",
+    "/x",
+    "/agui",
+    "/agui/agent/nobody/run",
+)
 
 
 def expected(
@@ -72,20 +95,31 @@ def expected(
     if not ORIGINS[origin] and not is_artifact:
         return 403
     if route in ("/", "/icon.svg"):
-        return 200 if method in READ else 405
-    if route in ("/status", "/api/threads"):
-        if method not in READ:
-            return 405
-        return 200 if token else 401
+        return 200 if method in SAFE else 405
     if route in ("/api/rename", "/api/links", "/api/sign-in"):
         if method != "POST":
             return 405
         if not token and route != "/api/sign-in":
             return 401
         # The body of these requests is empty: even JSON does not fit.
-        return 422 if content_type == "application/json" else 415
+        return 422 if CONTENT_TYPES[content_type] else 415
+    if route in READ:
+        if method not in SAFE:
+            return 405
+        return 200 if token else 401
+    if route in WRITTEN or route.endswith("/run"):
+        if method != "POST":
+            return 405
+        if not token:
+            return 401
+        if "nobody" in route:
+            return 404
+        if "/stop/" in route and content_type is None:
+            return 200  # it needs no body
+        # The body is empty: that is no JSON.
+        return 400 if CONTENT_TYPES[content_type] else 415
     if is_artifact:
-        if method not in READ:
+        if method not in SAFE:
             return 405
         return 200 if route.endswith("a.txt") else 404
     return 404
@@ -97,7 +131,8 @@ def a_binding(projects: Path | None = None) -> tuple[Any, FakeThreads]:
         token=TOKEN, port=PORT, allowed_origins=frozenset({LISTED}), projects=projects
     )
     binding = Binding(threads, settings, "9", ExtensionRelay(1000), a_panel(threads))
-    return binding.application(binding.endpoint(PORT), PORT), threads
+    peers = Peers(threads, PORT)
+    return binding.application(binding.endpoint(peers), binding.http(peers), PORT), threads
 
 
 def request(route: str, method: str, **headers: str | None) -> dict[str, Any]:
@@ -146,7 +181,7 @@ async def test_every_request_gets_the_verdict_of_the_table(route: str, tmp_path:
         )
         status, headers = await answer(app, scope)
         verdict = expected(route, host, origin, method, content_type, TOKENS[token])
-        shared = origin == LISTED and HOSTS[host] and route in ("/ws", "/agui/info")
+        shared = origin == LISTED and HOSTS[host] and route.startswith(("/ws", "/agui"))
         allowed = headers.get("access-control-allow-origin")
         if (status, allowed) != (verdict, LISTED if shared else None):
             wrong.append(f"{route} {mix}: {status} {allowed}, should be {verdict}")
@@ -245,7 +280,7 @@ async def test_the_preflight_of_a_listed_page_is_answered(private: str | None) -
         ("/agui/info", "null", 403),
         ("/status", LISTED, 405),
         ("/artifacts/p/a.txt", LISTED, 405),
-        ("/agui/info", "http://127.0.0.1:52789", 404),
+        ("/agui/info", "http://127.0.0.1:52789", 405),
     ],
 )
 async def test_other_preflights_are_told_nothing(

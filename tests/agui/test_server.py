@@ -84,9 +84,7 @@ async def test_a_foreign_host_is_refused_before_the_upgrade() -> None:
                 assert (await reader.receive()).startswith(b"HTTP/1.1 400 ")
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/ws", "/nothing", "/statuses", "/agui/info", "/artifacts/x/y"]
-)
+@pytest.mark.parametrize("path", ["/", "/ws", "/nothing", "/statuses", "/agui", "/artifacts/x/y"])
 async def test_other_paths_are_404(path: str) -> None:
     async with binding() as scene:
         status, _ = await get(scene.port, path, {})

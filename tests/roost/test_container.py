@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agui.endpoint.agents import Agent
 from agui.server import Binding
 from roost.daemon.container import (
     DaemonContainer,
@@ -16,7 +17,7 @@ from roost.daemon.container import (
 from roost.daemon.launching import worker_argv
 from roost.daemon.main import Daemon
 from roost.home import RoostHome
-from roost.settings import BindingSection, TelegramSection, WorkerSection
+from roost.settings import BindingSection, NamedAgentSection, TelegramSection, WorkerSection
 from sessions.domain.ports import LaunchWorker, Threads
 
 
@@ -26,6 +27,7 @@ def container(tmp_path: Path) -> DaemonContainer:
         worker=WorkerSection(),
         binding_section=BindingSection(),
         telegram=TelegramSection(),
+        agents={},
         token="t",
         environ={"PATH": "/bin"},
         open_files=1024,
@@ -82,9 +84,11 @@ def test_numbers_reach_the_registry_and_the_binding() -> None:
         "max_frame_bytes": 7,
     }
     origins = ("https://a.example",)
-    binding = binding_settings(
-        replace(BindingSection(), allowed_origins=origins, **numbers), "t", RoostHome(Path("/h"))
-    )
+    section = replace(BindingSection(), allowed_origins=origins, **numbers)
+    agents = {"review": NamedAgentSection(model="m", mode="plan", instructions="Be kind.")}
+    binding = binding_settings(section, "t", RoostHome(Path("/h")), agents, worker)
+    assert binding.agents == {"review": Agent(model="m", mode="plan", instructions="Be kind.")}
+    assert binding.own_worker is True
     assert binding.projects == Path("/h/projects")
     assert binding.allowed_origins == {"https://a.example"}
     assert {name: getattr(binding, name) for name in numbers} == numbers

@@ -67,6 +67,7 @@ def _run(settings: DaemonSettings, home: RoostHome, held: ExitStack) -> ExitCode
         worker=settings.worker,
         binding_section=settings.binding,
         telegram=settings.telegram,
+        agents=dict(settings.agents),
         token=token.secret,
         environ=dict(os.environ),
         open_files=raise_open_files(),

@@ -6,6 +6,7 @@ from pathlib import Path
 from dependency_injector import containers, providers
 
 from agui.browser_relay import ExtensionRelay
+from agui.endpoint.agents import Agent
 from agui.panel.panel import Panel
 from agui.server import Binding, listen
 from agui.settings import BindingSettings
@@ -19,7 +20,7 @@ from roost.home import RoostHome
 from roost.panel.catalogue import SavedConversations
 from roost.panel.session_file import SessionFile
 from roost.saved_sessions import SavedSessionFiles
-from roost.settings import BindingSection, TelegramSection, WorkerSection
+from roost.settings import BindingSection, NamedAgents, TelegramSection, WorkerSection
 from roost.version import VERSION
 from sessions.domain.settings import RegistrySettings
 from sessions.registry import Registry
@@ -39,12 +40,25 @@ def registry_settings(worker: WorkerSection) -> RegistrySettings:
     )
 
 
-def binding_settings(binding: BindingSection, token: str, home: RoostHome) -> BindingSettings:
+def binding_settings(
+    binding: BindingSection, token: str, home: RoostHome, agents: NamedAgents, worker: WorkerSection
+) -> BindingSettings:
     return BindingSettings(
         token=token,
         port=binding.port,
         allowed_origins=frozenset(binding.allowed_origins),
         projects=home.projects,
+        agents={
+            name: Agent(
+                description=agent.description,
+                project_dir=agent.project_dir,
+                model=agent.model,
+                mode=agent.mode,
+                instructions=agent.instructions,
+            )
+            for name, agent in agents.items()
+        },
+        own_worker=worker.command is None,
         hello_timeout=binding.hello_timeout,
         ping_interval=binding.ping_interval,
         write_timeout=binding.write_timeout,
@@ -55,12 +69,13 @@ def binding_settings(binding: BindingSection, token: str, home: RoostHome) -> Bi
 
 
 class DaemonContainer(containers.DeclarativeContainer):
-    """Given: home, three sections, the token, the environment, the limit of files, the socket."""
+    """Given: home, the sections, the token, the environment, the limit of files, the socket."""
 
     home = providers.Dependency(instance_of=RoostHome)
     worker = providers.Dependency(instance_of=WorkerSection)
     binding_section = providers.Dependency(instance_of=BindingSection)
     telegram = providers.Dependency(instance_of=TelegramSection)
+    agents: providers.Dependency[NamedAgents] = providers.Dependency(instance_of=dict)
     token = providers.Dependency(instance_of=str)
     environ: providers.Dependency[dict[str, str]] = providers.Dependency(instance_of=dict)
     open_files = providers.Dependency(instance_of=int)
@@ -87,7 +102,7 @@ class DaemonContainer(containers.DeclarativeContainer):
     binding = providers.Singleton(
         Binding,
         registry,
-        providers.Callable(binding_settings, binding_section, token, home),
+        providers.Callable(binding_settings, binding_section, token, home, agents, worker),
         VERSION,
         relay,
         panel,
