@@ -99,11 +99,7 @@ class Visit:
 
     def view(self) -> ThreadView | None:
         """The thread as it is now."""
-        named = (self.key.project_dir, self.key.conversation_id)
-        for view in self.threads.views():
-            if (view.project_dir, view.conversation_id) == named:
-                return view
-        return None
+        return self.threads.view(self.key)
 
     async def _frame(self, kind: str, name: str | None = None) -> Frame:
         with anyio.move_on_after(PATIENCE):

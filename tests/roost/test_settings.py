@@ -204,7 +204,7 @@ def test_a_bad_value_in_a_file_is_named_with_the_file(
         ("agnet: {model: x}", "agnet is not a setting; did you mean agent?"),
         (
             "zzz: 1",
-            "zzz is not a setting; allowed: agent, binding, logging, providers, socket, telegram,",
+            "zzz is not a setting; allowed: agent, agents, binding, logging, ",
         ),
         ("logging: {q: 1}", "logging.q is not a setting; allowed: level, stderr_json"),
         (
