@@ -30,6 +30,7 @@ _LONGEST_LIST = 1024 * 1024
 _OTHER_LISTS = frozenset({"anthropic", "azure", "bedrock", "cohere", "google", "huggingface"})
 # Our own extras; other providers' packages are installed by the library's.
 _EXTRAS = frozenset({"anthropic", "google", "openai"})
+_NO_KEY = "not-set"
 # The ones people ask for, for the error that lists them; the library knows more.
 KNOWN_PROVIDERS = (
     "anthropic", "azure", "bedrock", "cohere", "deepseek", "demo", "fireworks", "google", "groq",
@@ -155,7 +156,7 @@ def find_model(
     if not model:
         raise ModelFailed(
             f"The model {name!r} has no provider: write provider:name, for example"
-            " openai:gpt-5-mini.",
+            " openai:gpt-6-luna.",
             "model_unknown",
         )
     if provider == "demo":
@@ -198,6 +199,13 @@ def _demo(name: str, model: str, new_id: Callable[[], str], log: Log) -> Pydanti
 def _build(provider: str, model: str, reach: ProviderAccess, explain: Explain) -> Model:
     arguments = {"base_url": reach.base_url, "api_key": reach.api_key}
     given = {key: value for key, value in arguments.items() if value is not None}
+    if (
+        reach.base_url
+        and provider in _EXTRAS
+        and not any(map(os.environ.get, _key_names(provider)))
+    ):
+        # A server of one's own may want none; the provider's package insists on one.
+        given.setdefault("api_key", _NO_KEY)
 
     name = f"{provider}:{model}"
 

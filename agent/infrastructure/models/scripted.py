@@ -36,7 +36,7 @@ INTRODUCTION = (
 _HELP = (
     "One command a line: 'run <shell command>', 'read <file>', 'write <file>: <text>',"
     " 'ask <question>', 'use <tool> <JSON>', 'think', 'slow <n>', 'help'. To work with a real"
-    " model, set agent.model, for example ROOST_AGENT__MODEL=openai:gpt-5-mini, and its key."
+    " model, set agent.model, for example ROOST_AGENT__MODEL=openai:gpt-6-luna, and its key."
 )
 _NOT_BUILT = "'{}' is not built yet, so I can't do that. "
 _SHOWN_OUTPUT = 500

@@ -35,7 +35,7 @@ def anthropic_stream(
     }  # fmt: skip
     message: dict[str, Any] = {
         "id": "msg_1", "type": "message", "role": "assistant", "content": [],
-        "model": "claude-sonnet-4-5", "stop_reason": None, "stop_sequence": None, "usage": usage,
+        "model": "claude-haiku-4-5", "stop_reason": None, "stop_sequence": None, "usage": usage,
     }  # fmt: skip
     events = [_event("message_start", message=message)]
     for index, block in enumerate(blocks):
