@@ -1,0 +1,1 @@
+"""`roost chat`: the terminal interface. It lives on AgentConnection and knows nothing below it."""

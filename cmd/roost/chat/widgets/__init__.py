@@ -1,0 +1,1 @@
+"""What the chat is made of on the screen."""
