@@ -17,6 +17,7 @@ from roost.version import VERSION
 
 # name: (module, attribute, the line in `roost --help`)
 _COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "chat": ("roost.chat.cli", "command", "Talk to an agent here. Also: just `roost`."),
     "daemon": ("roost.daemon.cli", "command", "Run the daemon in the foreground."),
     "run": ("roost.threads.cli", "run", "Have the agent do one task, through the daemon."),
     "list": ("roost.threads.cli", "list_threads", "Show the threads that are open."),
@@ -66,9 +67,22 @@ class Programs(click.Group):
 
 @click.group(
     cls=Programs,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Files are in ~/.roost, or where ROOST_HOME points.",
 )
 @click.version_option(VERSION, prog_name="roost")
-def main() -> None:
-    """One daemon that owns every AI-agent session on this machine."""
+@click.pass_context
+def main(ctx: click.Context) -> object:
+    """One daemon that owns every AI-agent session on this machine.
+
+    Without a command, in a terminal: the chat.
+    """
+    if ctx.invoked_subcommand is not None:
+        return None
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        chat = Programs.get_command(cast(Programs, ctx.command), ctx, "chat")
+        assert chat is not None, "it is in the table"
+        return chat.main([], standalone_mode=False)
+    click.echo(ctx.get_help())
+    return None

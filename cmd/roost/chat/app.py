@@ -127,9 +127,9 @@ class ChatApp(App[int]):
                 self._lost = error or "the connection was lost"
             case ConnectionStatus():
                 self._lost = None
-            case Closed(_, message):
-                self._goodbye = message
-                self._transcript.notice(message, "error")
+            case Closed(_, words):
+                self._goodbye = words
+                self._transcript.notice(words, "error")
             case _:
                 return
         self._draw_soon()
@@ -144,7 +144,7 @@ class ChatApp(App[int]):
         """Show this, whatever was shown before; what is being typed stays."""
         self._snapshot = snapshot
         self._know(snapshot.state)
-        self._transcript.show(snapshot.messages, snapshot.events)
+        self._transcript.show([bytes(message) for message in snapshot.messages], snapshot.events)
         self._earlier_left = snapshot.window.first if snapshot.window else 0
         early, self._early = self._early, []
         for event in early:
@@ -309,8 +309,8 @@ class ChatApp(App[int]):
         panel.ask(decisions)
 
     def _draw_todos(self) -> None:
-        todos = self._transcript.state.get("todos") or []
-        lines = [f"{_TODO_MARKS.get(t.get('status'), '○')} {t.get('content')}" for t in todos]
+        todos: list[dict[str, str]] = self._transcript.state.get("todos") or []
+        lines = [f"{_TODO_MARKS.get(t.get('status', ''), '○')} {t.get('content')}" for t in todos]
         is_over = all(t.get("status") == "completed" for t in todos)
         shown = self.query_one("#todos", Static)
         shown.display = bool(lines) and not is_over

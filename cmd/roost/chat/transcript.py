@@ -132,19 +132,21 @@ class Transcript:
 
     def _on_run_started(self, event: Json) -> None:
         self.run_id, self.decisions = str(event.get("runId", "")), ()
-        sent = event.get("input") or {}
-        for message in sent.get("messages") or ():
+        sent: Json = event.get("input") or {}
+        messages: list[Json] = sent.get("messages") or []
+        for message in messages:
             if message.get("role") == "user" and message.get("id") not in self.rows:
                 self._message(message)
 
     def _on_run_finished(self, event: Json) -> None:
         self.run_id = None
         self._close_all()
-        outcome = event.get("outcome") or {}
+        outcome: Json = event.get("outcome") or {}
         if outcome.get("type") == "interrupt":
             calls = {row.id: row.text for row in self.rows.values() if row.kind == "call"}
             names = {row.id: row.name for row in self.rows.values() if row.kind == "call"}
-            self.decisions = decisions_of(outcome.get("interrupts") or (), names, calls)
+            interrupts: list[Json] = outcome.get("interrupts") or []
+            self.decisions = decisions_of(interrupts, names, calls)
             for decision in self.decisions:
                 self._changed[decision.call_id] = None
         elif outcome.get("type") == "cancelled":

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from rich.text import Text
 from textual import on
@@ -102,7 +102,7 @@ class DecisionPanel(Vertical, can_focus=True):
         if question is None:
             self._decline(words)
         elif question.allows_several and question.options:
-            chosen = self.query_one("#several", SelectionList[str]).selected
+            chosen = self._several.selected
             if chosen or words:
                 self._reply(list(chosen), words)
         elif words:
@@ -113,6 +113,10 @@ class DecisionPanel(Vertical, can_focus=True):
     @property
     def _question(self) -> Question | None:
         return self._deciding.question if self._deciding else None
+
+    @property
+    def _several(self) -> SelectionList[str]:
+        return cast(SelectionList[str], self.query_one("#several"))
 
     def _waits_for_approval(self) -> bool:
         deciding = self._deciding
@@ -180,11 +184,12 @@ class DecisionPanel(Vertical, can_focus=True):
         self.query_one("#keys", Static).update(Text("[Enter] choose   [Esc] dismiss", "dim"))
 
     def _offer_several(self, question: Question) -> None:
-        several: SelectionList[str] = self.query_one("#several", SelectionList[str])
+        several = self._several
         several.clear_options()
         for label, description in question.options:
             text = Text.assemble((label, "bold"), f"  {description}")
-            several.add_option(Selection(text, label))
+            several.add_options([Selection(text, label)])
+        several.highlighted = 0
         several.display = True
         self._ask_for_words("Add words of your own, or just press Enter")
         several.focus()

@@ -20,9 +20,7 @@ class AnswerRow(Markdown):
 
     def __init__(self, row: Row) -> None:
         self._shown = printable(row.text)
-        super().__init__(
-            self._shown, classes="answer", parser_factory=_markdown, open_links=False
-        )
+        super().__init__(self._shown, classes="answer", parser_factory=_markdown, open_links=False)
 
     async def show(self, row: Row) -> None:
         """Draw what has come since."""
