@@ -122,6 +122,19 @@ async def test_an_approval_shows_the_whole_command_and_one_key_decides() -> None
         assert screen.connection.asked == [("answer", answers)]
 
 
+async def test_who_is_writing_does_not_approve_with_a_letter() -> None:
+    """The decision may come between two keys of a word."""
+    async with a_chat() as screen:
+        await screen.presses(*"ver")
+        await suspended(screen, approval("c1"), c1='{"command":"rm -rf build"}')
+        await screen.presses("y")
+        assert screen.app.query_one(Composer).text == "very"
+        assert screen.connection.asked == []
+        assert "Shift+Tab" in screen.shown()
+        await screen.presses("shift+tab", "y")
+        assert [name for name, *_ in screen.connection.asked] == ["answer"]
+
+
 async def test_several_decisions_are_sent_together() -> None:
     async with a_chat() as screen:
         calls = {"c1": '{"command":"one"}', "c2": '{"command":"two"}'}

@@ -138,7 +138,11 @@ class ChatApp(App[int]):
         if self._snapshot is None:
             self._early.append(event)
         elif not self._snapshot.covers(event.cursor):
+            was_running = self._transcript.run_id is not None
             self._transcript.feed(event.event)
+            if self._worker.model is None and self._transcript.run_id and not was_running:
+                # A worker knows its model from its first run on.
+                self._beside(self.refresh_state())
 
     def _show(self, snapshot: Snapshot) -> None:
         """Show this, whatever was shown before; what is being typed stays."""
@@ -306,7 +310,7 @@ class ChatApp(App[int]):
             self.notice("somebody else has answered")
             self.query_one(Composer).focus()
         self._asked = decisions
-        panel.ask(decisions)
+        panel.ask(decisions, take_focus=not self.query_one(Composer).text)
 
     def _draw_todos(self) -> None:
         todos: list[dict[str, str]] = self._transcript.state.get("todos") or []

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, SelectionList, Static
 from textual.widgets.selection_list import Selection
 
@@ -41,6 +42,7 @@ class DecisionPanel(Vertical, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self._deciding: Deciding | None = None
+        self._takes_focus = True
 
     def compose(self) -> ComposeResult:
         yield Static(id="what", markup=False)
@@ -58,12 +60,27 @@ class DecisionPanel(Vertical, can_focus=True):
         """Something waits for the person here."""
         return self._deciding is not None
 
-    def ask(self, decisions: Sequence[Decision]) -> None:
-        """Show what waits; nothing hides the panel."""
+    def ask(self, decisions: Sequence[Decision], *, take_focus: bool = True) -> None:
+        """Show what waits; nothing hides the panel.
+
+        Without the focus no key decides: who is just writing must not approve with a letter.
+        """
+        self._takes_focus = take_focus
         self._deciding = Deciding(tuple(decisions)) if decisions else None
         self._draw()
 
     # What the person does
+
+    def on_descendant_focus(self) -> None:
+        self._come_here()
+
+    def on_focus(self) -> None:
+        self._come_here()
+
+    def _come_here(self) -> None:
+        if not self._takes_focus:
+            self._takes_focus = True
+            self._draw()
 
     def action_approve(self) -> None:
         self._approve(all_left=False)
@@ -158,8 +175,7 @@ class DecisionPanel(Vertical, can_focus=True):
             what.append(f"  ({place})", "dim")
         self.query_one("#what", Static).update(what)
         self._show_full(in_full(decision.tool, decision.arguments) or decision.message)
-        self.query_one("#keys", Static).update(Text(_KEYS, "dim"))
-        self.focus()
+        self._offer(self, _KEYS)
 
     def _draw_question(self, question: Question, place: str) -> None:
         what = Text.assemble((question.header or "A question", "bold"), f"  {place}")
@@ -180,8 +196,7 @@ class DecisionPanel(Vertical, can_focus=True):
         options.add_option(Text(_OWN_WORDS, "dim"))
         options.highlighted = 0
         options.display = True
-        options.focus()
-        self.query_one("#keys", Static).update(Text("[Enter] choose   [Esc] dismiss", "dim"))
+        self._offer(options, "[Enter] choose   [Esc] dismiss")
 
     def _offer_several(self, question: Question) -> None:
         several = self._several
@@ -192,17 +207,22 @@ class DecisionPanel(Vertical, can_focus=True):
         several.highlighted = 0
         several.display = True
         self._ask_for_words("Add words of your own, or just press Enter")
-        several.focus()
-        keys = "[Space] choose   [Tab] then [Enter] send   [Esc] dismiss"
-        self.query_one("#keys", Static).update(Text(keys, "dim"))
+        self._offer(several, "[Space] choose   [Tab] then [Enter] send   [Esc] dismiss")
 
     def _ask_for_words(self, placeholder: str) -> None:
         words = self.query_one("#words", Input)
         words.value = ""
         words.placeholder = placeholder or "Your answer"
         words.display = True
-        words.focus()
-        self.query_one("#keys", Static).update(Text("[Enter] send   [Esc] dismiss", "dim"))
+        self._offer(words, "[Enter] send   [Esc] dismiss")
+
+    def _offer(self, widget: Widget, keys: str) -> None:
+        """What the keys do, there; nobody who is writing elsewhere is taken away from it."""
+        if self._takes_focus:
+            widget.focus()
+        else:
+            keys = "[Shift+Tab] comes here from your message, to decide"
+        self.query_one("#keys", Static).update(Text(keys, "dim"))
 
     def _show_full(self, text: str) -> None:
         self.query_one("#full", Static).update(Text(text))
