@@ -1,4 +1,4 @@
-"""`roost` in a real terminal: it starts the daemon, survives its end, and leaves the agent alone."""
+"""`roost` in a real terminal: starts the daemon, survives its end, and leaves the agent alone."""
 
 import json
 import os
