@@ -64,6 +64,8 @@ class Calls:
         self._jobs = jobs
         self.equipment = equipment
         self.is_running = False
+        self.succeeded = 0
+        self.failed = 0
 
     async def handle(self, calls: Sequence[ToolCall]) -> list[Interrupt]:
         """Run what may run, refuse what may not, and return what a person is asked for."""
@@ -128,6 +130,8 @@ class Calls:
         if (job := result.job) is not None:
             more.append(JobStarted(job_id=call_id, label=job.label, detail=job.detail))
         await self._rec.record(Resulted(message=message), *more)
+        self.succeeded += result.success
+        self.failed += not result.success
         if job is not None:
             self._jobs.start(call_id, job, self._rec.now())
         self._say(told)
@@ -137,9 +141,7 @@ class Calls:
     def _prepare(self, call: ToolCall) -> _Ready | ToolResult:
         tool = self.equipment.find(call.function.name)
         if tool is None:
-            known = ", ".join(sorted(self.equipment.offered()))
-            error = f"There is no tool {call.function.name!r}. The tools are: {known}."
-            return ToolResult(success=False, error=error)
+            return ToolResult(success=False, error=self.equipment.why_not(call.function.name))
         try:
             prepared = tool.prepare(call.function.arguments.encode() or b"{}")
         except BadArguments as exc:
@@ -147,7 +149,7 @@ class Calls:
         return _Ready(call, tool.spec.effect, prepared)
 
     async def _run(self, ready: _Ready) -> None:
-        if ready.effect in (Effect.CHANGES, Effect.RUNS):
+        if ready.effect in (Effect.CHANGES, Effect.RUNS, Effect.DELEGATES):
             await self._rec.record(CallStarted(tool_call_id=ready.call.id))
         self.is_running = True
         try:

@@ -3,16 +3,18 @@
 A worker answers its first lines before this exists; the first run waits for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent.domain.allow import AllowList
 from agent.domain.approval import Effect, Mode
 from agent.domain.entries import Choice
 from agent.domain.ports import LanguageModel, Models, Thinking, Tool, ToolServers
+from agent.domain.subagents import Limits
 
 DEFAULT_MAX_TURNS = 50
 DEFAULT_TOOL_APPROVAL_TIMEOUT = 300.0
+DEFAULT_LIMITS = Limits()
 
 
 class StartFailed(Exception):
@@ -45,14 +47,41 @@ class Equipment:
     auto_compaction: bool = True
     max_turns: int = DEFAULT_MAX_TURNS
     tool_approval_timeout: float = DEFAULT_TOOL_APPROVAL_TIMEOUT
+    project_dir: str = ""
+    limits: Limits = DEFAULT_LIMITS
+    folder: Callable[[str], str] = str
+    """Where a folder that a model names really is. Raises ValueError. Touches the disk."""
+    only: frozenset[str] | None = None
+    """The only tools that count, whoever brings them. None: all of them. Empty: none."""
+    refusals: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why tools that one might expect are not there."""
+
+    # Every tool comes through the two below, whoever brings it: this is the one place where a
+    # subagent's list is held to. What is not in it is neither offered nor run, nor given on.
 
     def find(self, name: str) -> Tool | None:
         """The tool of that name; also one of a server that is still starting."""
+        if not self._may_use(name):
+            return None
         return self.tools.get(name) or (self.servers.find(name) if self.servers else None)
 
     def offered(self) -> Mapping[str, Tool]:
         """What a model is told of in this mode, now."""
         known = {**(self.servers.tools() if self.servers is not None else {}), **self.tools}
-        if self.mode == "plan":
-            return known
-        return {k: tool for k, tool in known.items() if tool.spec.effect is not Effect.PLANS}
+        return {
+            name: tool
+            for name, tool in known.items()
+            if self._may_use(name) and (self.mode == "plan" or tool.spec.effect is not Effect.PLANS)
+        }
+
+    def why_not(self, name: str) -> str:
+        """What is said to whoever calls a tool that is not there."""
+        if name in self.refusals:
+            return self.refusals[name]
+        known = ", ".join(sorted(self.offered())) or "none"
+        if self.only is not None:
+            return f"Not run: {name!r} is no tool of this subagent. Its tools are: {known}."
+        return f"There is no tool {name!r}. The tools are: {known}."
+
+    def _may_use(self, name: str) -> bool:
+        return self.only is None or name in self.only

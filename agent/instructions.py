@@ -11,13 +11,22 @@ A result may say that its outcome is unknown: check what happened before you rep
 Answer briefly, in plain words."""
 
 
+_SUBAGENT = """\
+You are a subagent: another agent gave you this task, and reads the last message of your turn as its
+result. Put all into it that is asked for. It can't answer you; what you ask, a person answers."""
+
+
 def instructions(
     project_dir: Path,
     sandbox: Sequence[Path],
     system_prompt: str | None = None,
     custom: str | None = None,
+    *,
+    is_subagent: bool = False,
 ) -> str:
     """The instructions of every run of a worker."""
     folders = ", ".join(str(folder) for folder in sandbox)
     place = f"The project's folder is {project_dir}. File tools may use: {folders}."
-    return "\n\n".join(part for part in (system_prompt or _BUILT_IN, place, custom) if part)
+    below = _SUBAGENT if is_subagent else None
+    parts = (system_prompt or _BUILT_IN, place, below, custom)
+    return "\n\n".join(part for part in parts if part)

@@ -4,7 +4,7 @@ What runs is part of the shared state. What a job came to is told by `on_end`, w
 of it; this knows neither processes nor queues.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -69,23 +69,21 @@ class Jobs:
             row.scope.cancel()
         return True
 
-    def state(self) -> dict[str, object]:
-        """The `backgroundTasks` of the shared state."""
-        return {
-            "running": self.running,
-            "jobs": [
-                {
-                    "id": job_id,
-                    "kind": row.job.kind,
-                    "label": row.job.label,
-                    "description": row.job.description,
-                    "detail": row.job.detail,
-                    "status": row.status,
-                    "started_at": row.started_at,
-                }
-                for job_id, row in self._rows.items()
-            ],
-        }
+    def state(self, more: Sequence[Mapping[str, object]] = ()) -> dict[str, object]:
+        """The `backgroundTasks` of the shared state; `more` runs elsewhere, for this worker."""
+        rows = [
+            {
+                "id": job_id,
+                "kind": row.job.kind,
+                "label": row.job.label,
+                "description": row.job.description,
+                "detail": row.job.detail,
+                "status": row.status,
+                "started_at": row.started_at,
+            }
+            for job_id, row in self._rows.items()
+        ]
+        return {"running": self.running + len(more), "jobs": [*rows, *more]}
 
     async def _run(self, job_id: str) -> None:
         row = self._rows[job_id]

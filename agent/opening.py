@@ -7,6 +7,7 @@ from agent.domain import plans
 from agent.domain.aftermath import Aftermath, left_by_a_crash, lost_jobs
 from agent.domain.conversation import CallRecord, Conversation, fold
 from agent.domain.entries import Begun, Entry
+from agent.domain.lineage import Lineage
 from agent.domain.messages import result_text
 from agent.domain.ports import History, Log, Processes
 from agent.domain.questions import answered
@@ -22,6 +23,7 @@ async def open_conversation(
     now: Callable[[], str],
     log: Log,
     processes: Processes,
+    lineage: Lineage | None = None,
 ) -> Recorder:
     """The recorder of a conversation that is ready to go on. Raises HistoryFailed."""
     conversation: Conversation = fold(conversation_id, entries)
@@ -29,7 +31,11 @@ async def open_conversation(
     recorder = Recorder(history, conversation, last_id, new_id, now, log, processes)
     if not entries:
         # Written with the first input: one that was only looked at has nothing in its file.
-        recorder.begin_with(Begun(conversation_id=conversation_id, project_dir=str(project_dir)))
+        begun = Begun(
+            conversation_id=conversation_id, project_dir=str(project_dir), lineage=lineage
+        )
+        recorder.begin_with(begun)
+        conversation.lineage = lineage
     else:
         lost = left_by_a_crash(conversation, Aftermath(_answered, processes, new_id))
         if lost:

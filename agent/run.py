@@ -54,6 +54,7 @@ from agent.equipment import Equipment, StartFailed
 from agent.jobs import Jobs
 from agent.response import Response
 from agent.say import Say
+from agent.subagents.reports import STOPPED, TurnReports
 
 # What a run may still take to record how it ended, once it has to end.
 _CLOSING = 10.0
@@ -100,13 +101,16 @@ class _StoppedAfterCall(Exception):
 class Run:
     """One run. `execute` it once; `cancel` and `finish_call_and_stop` may be called meanwhile."""
 
-    def __init__(self, say: Say, log: Log, work: Work, jobs: Jobs) -> None:
+    def __init__(
+        self, say: Say, log: Log, work: Work, jobs: Jobs, reports: TurnReports | None = None
+    ) -> None:
         self._say = say
         self._rec = say.recorder
         self._conversation = say.recorder.conversation
         self._log = log
         self._work = work
         self._jobs = jobs
+        self._reports = reports
         self.run_id = ""
         self._taken: tuple[Message, ...] = ()
         self._offer = work.offer
@@ -414,6 +418,7 @@ class Run:
                 end = self._unrecorded(end, str(exc), usage)
         if scope.cancelled_caught:
             end = self._unrecorded(end, _NOT_RECORDED, usage)
+        self._report(end)
         self._say(self._conversation.end_event(self._ended(end, usage)))
         self._log(
             "warning" if end.outcome == "error" else "info",
@@ -448,6 +453,18 @@ class Run:
         if end.outcome == "interrupt":
             self._conversation.suspended = self._ended(end, usage)
         return end
+
+    def _report(self, end: End) -> None:
+        """A subagent's turn is over, unless the run waits for a person."""
+        if self._reports is None:
+            return
+        calls = self._calls
+        self._reports.add(
+            calls.succeeded if calls else 0, calls.failed if calls else 0, self._usage.values()
+        )
+        if end.outcome != "interrupt":
+            error = STOPPED if end.outcome == "cancelled" else end.error or None
+            self._say(self._reports.tell(error))
 
     def _ended(self, end: End, usage: list[Usage] | None) -> RunEnded:
         return RunEnded(

@@ -17,7 +17,7 @@ from agent.commands import CommandFailed, Commands
 from agent.compaction_commands import CompactionCommands
 from agent.domain import plans
 from agent.domain.conversation import Answer, Conversation
-from agent.domain.entries import Accepted, JobEnded
+from agent.domain.entries import Accepted, Entry, JobEnded, Said
 from agent.domain.events import (
     PROTOCOL_VERSION,
     Event,
@@ -25,12 +25,15 @@ from agent.domain.events import (
     RunError,
     RunStarted,
     SnapshotWindow,
+    StateDelta,
     StateSnapshot,
 )
-from agent.domain.messages import HIDDEN, JOB, Message
+from agent.domain.messages import HIDDEN, JOB, SUBAGENT, Message
 from agent.domain.offer import NOTHING
 from agent.domain.ports import Archive, HistoryFailed, Job, Lines, Log, Project, ToolResult
 from agent.domain.questions import INPUT_REQUIRED, BadAnswer, answer_text, questions_of
+from agent.domain.subagents import NO_DELEGATION, Delegation
+from agent.equipment import Equipment
 from agent.equipment_commands import EquipmentCommands
 from agent.history_commands import HistoryCommands
 from agent.inputs import (
@@ -48,6 +51,10 @@ from agent.queue_commands import QueueCommands
 from agent.recorder import Recorder
 from agent.run import End, Run, Work
 from agent.say import Say, encode_line
+from agent.subagents.commands import WAITS as SUBAGENT_WAITS
+from agent.subagents.commands import SubagentCommands
+from agent.subagents.delegates import Delegates
+from agent.subagents.reports import TurnReports
 from agent.supply import Prepare, Supply
 from agent.tool_requests import ToolRequests
 
@@ -71,6 +78,7 @@ class Session:
         log: Log,
         project: Project,
         archive: Archive,
+        delegation: Delegation = NO_DELEGATION,
     ) -> None:
         self.conversation: Conversation = recorder.conversation
         self._rec = recorder
@@ -85,11 +93,17 @@ class Session:
         self._blocked = False
         self._ending = False
         self._bad_lines = 0
-        self._supply = Supply(prepare, recorder, log)
+        self._delegates = Delegates(
+            delegation, recorder, lambda: self._supply.wait(), self, new_id, log
+        )
+        self._supply = Supply(prepare, recorder, log, self._with_agent_tools)
         self._panel = Panel(project, self._supply, self._write, log)
         self._requests = ToolRequests(recorder, self._supply, self._write, self._tell, log)
         self._jobs = Jobs(self._tell_jobs, self._end_job, log)
-        self.conversation.background = self._jobs.state
+        self.conversation.background = self._background
+        self.conversation.subagents = self._delegates.rows
+        self._told_background: dict[str, object] | None = None
+        self._reports = TurnReports(self.conversation) if delegation.reports else None
         self._tasks: TaskGroup | None = None
         self.last_end: End | None = None
         self._turn = anyio.Lock()
@@ -110,8 +124,9 @@ class Session:
                 **queue.known,
                 **PromptCommands(self, queue.clear).known,
                 **HistoryCommands(recorder, archive, new_id, self._tell_messages).known,
+                **SubagentCommands(self._delegates).known,
             },
-            slow=("compact", "list_models", *equipment),
+            slow=("compact", "list_models", *SUBAGENT_WAITS, *equipment),
         )
 
     # -- the life of a session -------------------------------------------------------------
@@ -134,14 +149,17 @@ class Session:
             self._tell(StateSnapshot(snapshot=self.conversation.shared_state()))
             self._tell(self.conversation.end_event(asked))
 
-    async def serve(self, stdin: AsyncIterator[Sequence[bytes]]) -> None:
-        """Serve lines until they end; what runs then ends too. Raises StartFailed."""
+    async def serve(
+        self, stdin: AsyncIterator[Sequence[bytes]], call_grace: float = CALL_GRACE
+    ) -> None:
+        """Serve lines until they end; what runs then ends too, in the grace. Raises StartFailed."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._jobs.serve_in(tasks)
+            self._delegates.serve_in(tasks)
             tasks.start_soon(self._rec.serve_partials)
             tasks.start_soon(self._get_ready)
-            tasks.start_soon(self._read, stdin)
+            tasks.start_soon(self._read, stdin, call_grace)
             await self.run_all()
             tasks.cancel_scope.cancel()
         self._raise_start_failure()
@@ -152,10 +170,13 @@ class Session:
             tasks.start_soon(self._rec.serve_partials)
             tasks.start_soon(self._get_ready)
             self._jobs.serve_in(tasks)
+            self._delegates.serve_in(tasks)
             while not (self._ending or self._blocked):
                 if (work := self._next()) is not None:
                     await self._execute(work)
-                elif self._jobs.running and self.conversation.suspended is None:
+                elif self._delegates.at_work or (
+                    self._jobs.running and self.conversation.suspended is None
+                ):
                     self._wake = anyio.Event()
                     await self._wake.wait()
                 else:
@@ -194,12 +215,12 @@ class Session:
 
     # -- lines -----------------------------------------------------------------------------
 
-    async def _read(self, stdin: AsyncIterator[Sequence[bytes]]) -> None:
+    async def _read(self, stdin: AsyncIterator[Sequence[bytes]], call_grace: float) -> None:
         async for batch in stdin:
             for line in batch:
                 await self.take(line)
                 await self._lines.wait_answerable()
-        self.end()
+        self.end(call_grace)
 
     async def take(self, line: bytes) -> None:
         """Do what one line says. A line that says nothing is counted."""
@@ -217,6 +238,8 @@ class Session:
                 await self._take_input(frame.get("input"))
             case "interrupt":
                 self.interrupt()
+                if frame.get("subagents") is True:
+                    await self._delegates.interrupt_all()
             case "new_session" | "resume_conversation":
                 self._tell_messages(frame.get("last_messages"))
             case "command" if self._tasks and frame.get("name") in self.commands.slow:
@@ -365,7 +388,7 @@ class Session:
             await self._execute_now(work)
 
     async def _execute_now(self, work: Work) -> None:
-        run = self._run = Run(self._say, self._log, work, self._jobs)
+        run = self._run = Run(self._say, self._log, work, self._jobs, self._reports)
         try:
             self.last_end = await run.execute(self._supply.wait) or self.last_end
         except HistoryFailed as exc:
@@ -399,7 +422,50 @@ class Session:
 
     def _tell_jobs(self) -> None:
         if self.conversation.open_run is not None:
-            self._say.state("backgroundTasks", self._jobs.state())
+            self._say.state("backgroundTasks", self._background())
+
+    def _background(self) -> dict[str, object]:
+        """Jobs, and the subagents that are at work: what keeps a worker that nobody follows."""
+        return self._jobs.state(self._delegates.job_rows())
+
+    def _with_agent_tools(self, equipment: Equipment) -> Equipment:
+        # Their schemas take time that the first lines of a worker do not have.
+        from agent.subagents.tools import with_agent_tools
+
+        return with_agent_tools(equipment, self._delegates)
+
+    # -- subagents: what `Delegates` asks of a conversation ----------------------------------
+
+    async def note(
+        self, entries: Sequence[Entry], thread_id: str, text: str, *, wakes: bool
+    ) -> None:
+        """A note of a subagent is a message. One that wakes nobody begins no run of its own."""
+        metadata: dict[str, object] = {SUBAGENT: thread_id}
+        message = Message(id=self._new_id(), role="user", content=text, metadata=metadata)
+
+        def decision() -> list[Entry]:
+            is_free = self.conversation.open_run is None and self.conversation.suspended is None
+            is_said = not wakes and is_free
+            said = Said(message=message) if is_said else Accepted(messages=[message])
+            return [*entries, said]
+
+        await self._rec.decide(decision)
+        if message.id in self.conversation.queue:
+            self._blocked = False
+            self._tell_queue()
+            self._wake.set()
+        else:
+            self._tell_messages()
+
+    def children_changed(self, patch: list[dict[str, object]]) -> None:
+        """Told between runs, too: who follows only the parent knows what each child does."""
+        background = self._background()
+        if background != self._told_background:
+            self._told_background = background
+            patch = [*patch, {"op": "add", "path": "/backgroundTasks", "value": background}]
+        if patch:
+            self._say(StateDelta(delta=patch))
+        self._wake.set()
 
     def _raise_start_failure(self) -> None:
         if self._supply.failure is not None:

@@ -19,6 +19,8 @@ from agent.equipment import Equipment, StartFailed
 from agent.recorder import Recorder
 
 Prepare = Callable[[], Awaitable[Equipment]]
+Equip = Callable[[Equipment], Equipment]
+"""What the session itself adds."""
 
 
 class BadChoice(ValueError):
@@ -28,8 +30,15 @@ class BadChoice(ValueError):
 class Supply:
     """The one place where runs, panels and commands get the equipment from."""
 
-    def __init__(self, prepare: Prepare, recorder: Recorder, log: Log) -> None:
+    def __init__(
+        self,
+        prepare: Prepare,
+        recorder: Recorder,
+        log: Log,
+        equip: Equip = lambda equipment: equipment,
+    ) -> None:
         self._prepare = prepare
+        self._equip = equip
         self._rec = recorder
         self._conversation = recorder.conversation
         self._log = log
@@ -42,7 +51,7 @@ class Supply:
     async def get_ready(self) -> None:
         """Prepare, once. Whether it failed is in `failure`."""
         try:
-            self._base = self._current = await self._prepare()
+            self._base = self._current = self._equip(await self._prepare())
             if not self._base.is_one_task:
                 self._note_launch(self._base)
         except StartFailed as exc:

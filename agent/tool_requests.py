@@ -94,7 +94,7 @@ class ToolRequests:
         name, arguments = frame.get("tool_name"), frame.get("tool_args") or "{}"
         tool = equipment.find(name) if isinstance(name, str) else None
         if tool is None:
-            return _failed(f"There is no tool {str(name)[:80]!r} here.")
+            return _failed(equipment.why_not(str(name)[:80]))
         if tool.spec.effect in (Effect.ASKS, Effect.PLANS):
             return _failed("Not run: a person can only be asked in a run.")
         if not isinstance(arguments, str):

@@ -27,6 +27,8 @@ class Effect(Enum):
     """Runs a program, which may do anything."""
     FETCHES = "fetches"
     """Reads from the internet, which learns what is asked for."""
+    DELEGATES = "delegates"
+    """Opens or steers subagents, which ask for themselves."""
     ASKS = "asks"
     """Asks the person: the answer is its result, in every mode."""
     PLANS = "plans"
@@ -55,6 +57,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.CHANGES: Verdict.ASK,
         Effect.RUNS: Verdict.ASK,
         Effect.FETCHES: Verdict.ASK,
+        Effect.DELEGATES: Verdict.RUN,
         Effect.ASKS: Verdict.ASK,
         Effect.PLANS: Verdict.RUN,
     },
@@ -64,6 +67,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.CHANGES: Verdict.REFUSE,
         Effect.RUNS: Verdict.REFUSE,
         Effect.FETCHES: Verdict.ASK,
+        Effect.DELEGATES: Verdict.RUN,
         Effect.ASKS: Verdict.ASK,
         Effect.PLANS: Verdict.ASK,
     },
@@ -73,6 +77,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.CHANGES: Verdict.RUN,
         Effect.RUNS: Verdict.RUN,
         Effect.FETCHES: Verdict.RUN,
+        Effect.DELEGATES: Verdict.RUN,
         Effect.ASKS: Verdict.ASK,
         Effect.PLANS: Verdict.RUN,
     },
@@ -82,6 +87,7 @@ _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {
         Effect.CHANGES: Verdict.JUDGE,
         Effect.RUNS: Verdict.JUDGE,
         Effect.FETCHES: Verdict.JUDGE,
+        Effect.DELEGATES: Verdict.RUN,
         Effect.ASKS: Verdict.ASK,
         Effect.PLANS: Verdict.RUN,
     },

@@ -14,6 +14,8 @@ from agent.domain.entries import (
     Called,
     CallRuns,
     CallStarted,
+    ChildChanged,
+    ChildOpened,
     Choice,
     Chosen,
     Compacted,
@@ -39,6 +41,7 @@ from agent.domain.entries import (
     branch,
 )
 from agent.domain.events import Interrupt, Outcome, RunError, RunFinished
+from agent.domain.lineage import ChildThread, Lineage
 from agent.domain.messages import NOTICE, ToolCall
 from agent.domain.queue import Lane, Queue, Waiting
 from agent.domain.transcript import Transcript
@@ -75,6 +78,16 @@ class CallRecord:
     answered: bool = False
 
 
+@dataclass(slots=True)
+class KnownChild:
+    """A subagent that was opened from here, as far as the history knows."""
+
+    thread: ChildThread
+    opened_at: str
+    at_work: bool = True
+    is_open: bool = True
+
+
 def no_jobs() -> dict[str, object]:
     """The background of a process that has none."""
     return {"running": 0, "jobs": []}
@@ -98,6 +111,11 @@ class Conversation:
     """What was left running and has not ended, as far as the history knows."""
     background: Callable[[], dict[str, object]] = no_jobs
     """What runs in the background of this very process."""
+    children: dict[str, KnownChild] = field(default_factory=dict[str, KnownChild])
+    lineage: Lineage | None = None
+    """Whose subagent this conversation is."""
+    subagents: Callable[[], dict[str, object]] = dict
+    """The children of this very process, as the state shows them."""
     is_direct: bool = False
     """Is the last run a person's own shell command?"""
     project_dir: str = ""
@@ -126,8 +144,9 @@ class Conversation:
     def apply(self, entry: Entry) -> None:
         """Take one recorded entry."""
         match entry:
-            case Begun(project_dir=project_dir):
+            case Begun(project_dir=project_dir, lineage=lineage):
                 self.project_dir = project_dir
+                self.lineage = lineage
             case Accepted():
                 lane: Lane = "follow_up" if entry.follow_up else "steering"
                 self.queue.add(
@@ -183,6 +202,12 @@ class Conversation:
                 self.jobs[job_id] = entry
             case JobEnded(job_id=job_id):
                 self.jobs.pop(job_id, None)
+            case ChildOpened(thread=thread):
+                self.children[thread.conversation_id] = KnownChild(thread, entry.at)
+            case ChildChanged(thread_id=thread_id):
+                if thread_id in self.children:
+                    self.children[thread_id].at_work = entry.at_work
+                    self.children[thread_id].is_open = entry.is_open
             case Navigated():
                 # What was open, was open elsewhere.
                 self.open_run, self.suspended, self.is_direct, self.given = None, None, False, {}
@@ -204,7 +229,7 @@ class Conversation:
                 self.run_ids.add(run_id)
             case Responded():
                 self._count(entry)
-            case Named() | Chosen() | JobStarted() | JobEnded():
+            case Named() | Chosen() | JobStarted() | JobEnded() | ChildOpened() | ChildChanged():
                 self.apply(entry)
             case _:
                 pass
@@ -212,7 +237,7 @@ class Conversation:
     def become(self, other: "Conversation") -> None:
         """Be at another place of the same history. Whoever holds this object sees it there."""
         for each in fields(self):
-            if each.name not in ("background", "servers"):
+            if each.name not in ("background", "servers", "subagents"):
                 setattr(self, each.name, getattr(other, each.name))
 
     def is_known(self, message_id: str) -> bool:
@@ -280,6 +305,7 @@ class Conversation:
             "todos": self.todos,
             "usage": self.usage_rows(),
             "backgroundTasks": self.background(),
+            "subagents": self.subagents(),
             "queue": self.queue.shown(),
             "retry": None,
             "mcpServers": self.servers(),

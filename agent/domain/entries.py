@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from agent.domain.events import Growth, Interrupt, Usage
+from agent.domain.lineage import ChildThread, Lineage
 from agent.domain.messages import Message, ToolCall
 from agent.domain.offer import Offer
 
@@ -31,6 +32,8 @@ class Begun(_Entry, tag="conversation"):
     format: int = FORMAT
     forked_from: str | None = None
     """The conversation that it began as a copy of."""
+    lineage: Lineage | None = None
+    """What a subagent's conversation is bound to, however it is opened later."""
 
 
 class Accepted(_Entry, tag="input"):
@@ -173,6 +176,20 @@ class JobEnded(_Entry, tag="job_ended"):
     job_id: str
 
 
+class ChildOpened(_Entry, tag="subagent_opened"):
+    """A thread below this one is about to be opened."""
+
+    thread: ChildThread
+
+
+class ChildChanged(_Entry, tag="subagent_changed"):
+    """Where a child stands now. One at work is looked for again by a later process."""
+
+    thread_id: str
+    at_work: bool = False
+    is_open: bool = True
+
+
 class ToolRequested(_Entry, tag="tool_request"):
     """A tool was asked for by a panel and is about to run, outside of any run. No message."""
 
@@ -262,6 +279,8 @@ Entry = (
     | RunEnded
     | JobStarted
     | JobEnded
+    | ChildOpened
+    | ChildChanged
     | ToolRequested
     | ToolAnswered
     | Navigated

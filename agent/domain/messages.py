@@ -18,6 +18,7 @@ UNCERTAIN = "roost.uncertain"
 JOB = "roost.job"
 # An activity: what the worker itself has to say to people. No model reads it.
 NOTICE = "roost.notice"
+SUBAGENT = "roost.subagent"
 
 
 class FunctionCall(msgspec.Struct, frozen=True):

@@ -195,6 +195,25 @@ COMMANDS = (
     CommandSpec(
         "stop_job", "`id`", "`{}`", "Ends a job in the background, with all that it started."
     ),
+    CommandSpec(
+        "list_agents",
+        "",
+        '`{"agents":[{"name","description","scope","model","tools","disallowedTools"}]}`',
+        "The presets of subagents; `scope` is `project` or `user`.",
+    ),
+    CommandSpec("list_subagents", "", '`{"subagents":[…]}`, rows as in the state', "The children."),
+    CommandSpec(
+        "subagent_input",
+        "`id` (a thread id, or a label), `text`",
+        '`{"subagent":{…}}`',
+        "Gives a child more to do, after its turn; a closed one is opened again.",
+    ),
+    CommandSpec(
+        "close_subagent",
+        "`id` (a thread id, or a label)",
+        '`{"subagent":{…}}`',
+        "Ends a child, whatever it does. Its conversation stays.",
+    ),
 )
 
 COMMAND_CODES = (
@@ -212,6 +231,9 @@ COMMAND_CODES = (
     Name("settings", "", "The worker can't work with its settings; it says why, and ends."),
     Name("bad_file", "", "The file is not there, is no conversation, or can't be written."),
     Name("settings", "", "The worker can't work with its settings; the error says why."),
+    Name("unknown_subagent", "", "There is no such child, or several of that label."),
+    Name("refused", "", "A limit of subagents; the text says which. Nothing was done."),
+    Name("subagent_lost", "", "The child could not be opened or reached; the text says why."),
     Name("history", "", "It could not be recorded, so it was not done."),
 )
 
@@ -226,7 +248,16 @@ STATE_KEYS = (
     Name(
         "backgroundTasks",
         "`{running, jobs: [{id, kind, label, description, detail, status, started_at}]}`",
-        "Jobs of this worker's life; `status` is `running`, `completed` or `failed`.",
+        "Jobs of this worker's life; `kind` is `shell` or `subagent` (one at work, `detail` is its"
+        " thread), `status` is `running`, `completed` or `failed`.",
+    ),
+    Name(
+        "subagents",
+        "`{<thread id>: {threadId, projectDir, label, status, activity, tokens: {input, output},"
+        " turns, depth, tools, model, mode, startedAt, interrupts: [{id, reason, message}],"
+        " subagents?}}`",
+        "The children. `status` is `starting`, `running`, `waiting` (for a person), `idle` or"
+        " `closed`; `subagents` are a child's own. Changes are told between runs, too.",
     ),
     Name(
         "queue",
@@ -247,6 +278,13 @@ STATE_KEYS = (
 )
 
 CUSTOM_NAMES = (
+    Name(
+        "subagent_turn",
+        "`{final_assistant, success, error?, session_id, done, stats: {tools_succeeded,"
+        " tools_failed, input_tokens, output_tokens, cached_tokens?}}`",
+        "On a subagent's thread, right before a turn's last line: what it came to. `done`: nothing"
+        " waits for another turn.",
+    ),
     Name(
         "approval_request",
         "`{type, tool_name, tool_args, tool_call_id}`",
@@ -291,6 +329,7 @@ METADATA_KEYS = (
     ),
     Name("roost.attachments", "`[{name, mime_type, path, is_image}]`", "Files that came with it."),
     Name("roost.job", "a job's id", "The message tells what that job came to."),
+    Name("roost.subagent", "a thread's id", "The message tells what that subagent came to."),
 )
 
 INPUT_PROPERTIES = (

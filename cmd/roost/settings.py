@@ -178,6 +178,28 @@ class WorkerSection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SubagentsSection:
+    """What the subagents of an agent are held to."""
+
+    max_depth: Annotated[
+        int, COUNT, Says("How deep they may be: 1 lets a conversation have some, and those none.")
+    ] = 1
+    max_parallel: Annotated[
+        int, COUNT, Says("How many of one conversation may work at the same time.")
+    ] = 8
+    max_turns: Annotated[int, COUNT, Says("The most model turns of one run of a subagent.")] = 50
+    idle_timeout: Annotated[
+        float, DURATION, Says("When one that has nothing to do is closed. 0: never.")
+    ] = 300.0
+    wait: Annotated[
+        bool, SWITCH, Says("The Agent tool returns with the results, unless a call says otherwise.")
+    ] = False
+    model: Annotated[
+        str | None, TEXT, Says("Their model, as `provider:name`. Unset: the one of their parent.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class BindingSection:
     """The loopback port that apps, browser extensions and pages connect to."""
 
@@ -299,6 +321,7 @@ class DaemonSettings:
     providers: Providers = field(default_factory=dict[str, ProviderSection])
     logging: LoggingSection = LoggingSection()
     worker: WorkerSection = WorkerSection()
+    subagents: SubagentsSection = SubagentsSection()
     binding: BindingSection = BindingSection()
     socket: SocketSection = SocketSection()
     telegram: TelegramSection = field(default_factory=TelegramSection)
@@ -313,6 +336,7 @@ class HeadlessSettings:
     providers: Providers = field(default_factory=dict[str, ProviderSection])
     logging: LoggingSection = LoggingSection()
     worker: WorkerSection = WorkerSection()
+    subagents: SubagentsSection = SubagentsSection()
     ignored: tuple[str, ...] = ()
     """One sentence per file whose settings did not count, for the log. Not a setting itself."""
 

@@ -66,6 +66,7 @@ async def test_a_text_run_is_framed_and_streamed_piece_by_piece() -> None:
             "todos": [],
             "usage": [],
             "backgroundTasks": {"running": 0, "jobs": []},
+            "subagents": {},
             "queue": [],
             "retry": None,
             "mcpServers": [],

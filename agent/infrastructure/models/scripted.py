@@ -27,6 +27,7 @@ from pydantic_ai.models.function import (
 )
 
 from agent.domain.questions import TOOL
+from agent.infrastructure.models.delegating import HELP, delegating_call, is_note
 
 NAME = "scripted"
 INTRODUCTION = (
@@ -35,10 +36,9 @@ INTRODUCTION = (
 )
 _HELP = (
     "One command a line: 'run <shell command>', 'read <file>', 'write <file>: <text>',"
-    " 'ask <question>', 'use <tool> <JSON>', 'think', 'slow <n>', 'help'. To work with a real"
-    " model, set agent.model, for example ROOST_AGENT__MODEL=openai:gpt-6-luna, and its key."
+    f" 'ask <question>', 'use <tool> <JSON>', 'think', 'slow <n>', {HELP}, 'help'. To work with"
+    " a real model, set agent.model, for example ROOST_AGENT__MODEL=openai:gpt-6-luna, and its key."
 )
-_NOT_BUILT = "'{}' is not built yet, so I can't do that. "
 _SHOWN_OUTPUT = 500
 
 Delta = str | DeltaToolCalls | DeltaThinkingCalls
@@ -98,6 +98,8 @@ def _where(
             if said:
                 last, prompt = place, _text(said[-1])
     lines = [line.strip() for line in prompt.splitlines() if line.strip()]
+    if is_note(prompt):
+        lines = lines[:1]
     responses = [m for m in messages[last:] if isinstance(m, ModelResponse) and m.tool_calls]
     called = sum(len(response.tool_calls) for response in responses)
     results: list[tuple[str, str]] = []
@@ -140,7 +142,7 @@ def _call(line: str) -> tuple[str, dict[str, object]] | None:
             options = [{"label": "Yes"}, {"label": "No"}]
             return TOOL, {"questions": [{"question": rest, "header": "Ask", "options": options}]}
         case _:
-            return None
+            return delegating_call(line)
 
 
 def _arguments(text: str) -> dict[str, object]:
@@ -152,7 +154,9 @@ def _arguments(text: str) -> dict[str, object]:
 
 async def _say(line: str) -> AsyncIterator[Delta]:
     word = line.split(" ", 1)[0].lower()
-    if word == "think":
+    if is_note(line):
+        yield f"I have read the note {line} "
+    elif word == "think":
         thought = "I look at what was asked, find the word 'think', and pretend to weigh it. "
         for piece in re.findall(r"\S+\s*", thought):
             await anyio.lowlevel.checkpoint()
@@ -164,8 +168,6 @@ async def _say(line: str) -> AsyncIterator[Delta]:
         for place in range(1, count + 1):
             yield f"word{place} "
             await anyio.sleep(0.1)
-    elif word == "delegate":
-        yield _NOT_BUILT.format(word)
     elif word == "help":
         async for piece in _words(_HELP):
             yield piece

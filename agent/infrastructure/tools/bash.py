@@ -23,7 +23,7 @@ from msgspec import Meta
 from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import Job, Tell, ToolResult, ToolSpec, silent
-from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
+from agent.tool_arguments import Arguments, read_arguments, schema_of
 
 LONGEST_TIMEOUT = 600.0
 # What a model can use; the head tells what began, the tail how it ended.

@@ -13,8 +13,8 @@ from msgspec import Meta
 from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import BadArguments, Tell, ToolResult, ToolSpec, silent
-from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
 from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
+from agent.tool_arguments import Arguments, read_arguments, schema_of
 
 MAX_LINES = 2000
 MAX_BYTES = 256 * 1024

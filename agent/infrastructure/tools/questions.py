@@ -6,7 +6,7 @@ from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import Tell, ToolResult, ToolSpec, silent
 from agent.domain.questions import TOOL, Questions
-from agent.infrastructure.tools.arguments import read_arguments, schema_of
+from agent.tool_arguments import read_arguments, schema_of
 
 
 class AskUserQuestion:

@@ -13,9 +13,9 @@ from msgspec import Meta
 
 from agent.domain.approval import Effect
 from agent.domain.ports import BadArguments, ToolResult, ToolSpec
-from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
 from agent.infrastructure.tools.files import FileCall
 from agent.infrastructure.tools.sandbox import Sandbox
+from agent.tool_arguments import Arguments, read_arguments, schema_of
 
 MAX_RESULTS = 200
 _MAX_FILE = 4 * 1024 * 1024

@@ -9,7 +9,7 @@ from msgspec import Meta
 from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import Tell, ToolResult, ToolSpec, silent
-from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
+from agent.tool_arguments import Arguments, read_arguments, schema_of
 
 
 class Todo(msgspec.Struct, frozen=True):

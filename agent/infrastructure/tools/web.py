@@ -20,8 +20,8 @@ from msgspec import Meta
 from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.ports import BadArguments, Tell, ToolResult, ToolSpec, silent
-from agent.infrastructure.tools.arguments import Arguments, read_arguments, schema_of
 from agent.infrastructure.tools.page_text import page_text
+from agent.tool_arguments import Arguments, read_arguments, schema_of
 
 MAX_BODY = 2 * 1024 * 1024
 MAX_TEXT = 64 * 1024

@@ -18,6 +18,11 @@ _MODES = ("standard", "plan", "auto", "auto-with-judge")
 @click.option(
     "--require-approval", is_flag=True, help="With --serve: approvals travel over stdio (they do)."
 )
+@click.option(
+    "--keep-alive",
+    is_flag=True,
+    help="Stay for more tasks on stdin, one report line a turn: subagents without a daemon.",
+)
 @click.option("--session-id", metavar="ID", help="The conversation to go on with, or to begin.")
 @click.option("--model", metavar="PROVIDER:NAME", help="The model, instead of the configured one.")
 @click.option("--mode", type=click.Choice(_MODES), help="What the agent may do without asking.")
@@ -40,6 +45,7 @@ _MODES = ("standard", "plan", "auto", "auto-with-judge")
 def command(
     task: str | None,
     serve: bool,
+    keep_alive: bool,
     require_approval: bool,
     session_id: str | None,
     model: str | None,
@@ -65,9 +71,13 @@ def command(
         decision = "approve"
     if serve and (task is not None or decision is not None):
         raise click.UsageError("--serve takes no task: it gets its work on stdin.")
+    if serve and keep_alive:
+        raise click.UsageError("--serve and --keep-alive exclude each other.")
+    if keep_alive and decision is not None:
+        raise click.UsageError("--keep-alive takes tasks, no decisions.")
     if serve and session_id is None:
         raise click.UsageError("--serve needs --session-id.")
-    if not serve and task is None and decision is None:
+    if not (serve or keep_alive) and task is None and decision is None:
         raise click.UsageError("say what to do: roost headless 'task'. Or --serve for a worker.")
     if decision is not None and session_id is None:
         raise click.UsageError(f"--{'answer' if answer else decision} needs --session-id.")
@@ -81,6 +91,7 @@ def command(
             model=model,
             mode=mode,
             serve=serve,
+            keep_alive=keep_alive,
             task=task,
             decision=decision,
             answer=answer,

@@ -56,6 +56,10 @@ async def _main(options: Options, log: DeferredLog) -> ExitCode:
         async with opened(options, home, dict(os.environ), log, patience) as parts:
             if options.serve:
                 return await _serve(parts, log)
+            if options.keep_alive:
+                from roost.headless.keep_alive import serve_kept
+
+                return await serve_kept(options, parts, log)
             from roost.headless.one_shot import run_one
 
             return await run_one(options, parts, log)

@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from agent.domain.entries import Entry
 from agent.domain.ports import Lines, Log
+from agent.domain.subagents import Delegation
 from agent.equipment import Equipment
 from agent.infrastructure.archive import ProjectArchive
 from agent.infrastructure.attachments import AttachmentFolder
@@ -26,6 +27,7 @@ from agent.recorder import Recorder
 from agent.session import Session
 from agent.supply import Prepare
 from roost.headless.deferred_log import DeferredLog
+from roost.headless.delegation import delegation_of, lineage_of
 from roost.headless.options import Options, new_id, now
 from roost.headless.preparation import Preparation
 from roost.home import RoostHome
@@ -40,6 +42,7 @@ class Opened:
     attachments: AttachmentFolder
     project: ProjectFiles
     archive: ProjectArchive
+    delegation: Delegation
 
     def session(self, lines: Lines, log: Log) -> Session:
         """The session whose lines go there."""
@@ -52,6 +55,7 @@ class Opened:
             log,
             self.project,
             self.archive,
+            self.delegation,
         )
 
 
@@ -81,7 +85,9 @@ async def opened(
             now,
             log,
             KernelProcesses(),
+            lineage_of(environ),
         )
+        lineage = recorder.conversation.lineage
         prepare = Preparation(
             home=home,
             project_dir=options.project_dir,
@@ -92,6 +98,7 @@ async def opened(
             log=log,
             is_one_task=not options.serve,
             is_guest=is_guest,
+            lineage=lineage,
         )
 
         async def prepared() -> Equipment:
@@ -105,6 +112,9 @@ async def opened(
             ),
             project=ProjectFiles(options.project_dir, home.path, folder, log),
             archive=ProjectArchive(options.project_dir, folder, recent_file(folder).note),
+            delegation=delegation_of(
+                options, home, environ, lineage, log, is_worker=options.serve and not is_guest
+            ),
         )
 
 

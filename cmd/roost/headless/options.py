@@ -15,6 +15,7 @@ class Options:
     model: str | None = None
     mode: str | None = None
     serve: bool = False
+    keep_alive: bool = False
     task: str | None = None
     decision: str | None = None
     answer: str | None = None

@@ -12,9 +12,11 @@ from typing import Literal, cast
 from agent.domain.allow import AllowList
 from agent.domain.approval import Mode
 from agent.domain.entries import Choice
+from agent.domain.lineage import Lineage
 from agent.domain.ports import LanguageModel, ModelFailed, Models, Tool
+from agent.domain.subagents import Limits
 from agent.equipment import DEFAULT_MAX_TURNS, Equipment, StartFailed
-from agent.infrastructure.tools.sandbox import Sandbox
+from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
 from agent.instructions import instructions
 from roost.headless.deferred_log import DeferredLog
 from roost.home import RoostHome
@@ -36,6 +38,7 @@ class Preparation:
     is_one_task: bool = False
     is_guest: bool = False
     """Logging was set up by the program that this one lives in."""
+    lineage: Lineage | None = None
 
     def __call__(self) -> Equipment:
         from roost.settings import SettingsError, load_headless
@@ -95,6 +98,7 @@ class Preparation:
                 sandbox.roots,
                 agent.system_prompt,
                 agent.custom_instructions,
+                is_subagent=self.lineage is not None,
             ),
             models=models,
             judge=judge,
@@ -107,6 +111,18 @@ class Preparation:
             auto_compaction=agent.auto_compaction,
             max_turns=agent.max_turns or DEFAULT_MAX_TURNS,
             tool_approval_timeout=settings.worker.tool_approval_timeout,
+            project_dir=str(self.project_dir),
+            limits=Limits(
+                max_depth=settings.subagents.max_depth,
+                max_parallel=settings.subagents.max_parallel,
+                max_turns=settings.subagents.max_turns,
+                idle_timeout=settings.subagents.idle_timeout,
+                approval_timeout=settings.worker.approval_timeout,
+                wait=settings.subagents.wait,
+                model=settings.subagents.model,
+            ),
+            folder=lambda path: _folder(sandbox, path),
+            only=None if self.lineage is None else frozenset(self.lineage.tools),
         )
 
     def _given(self) -> dict[Choice, str]:
@@ -132,6 +148,17 @@ class Preparation:
 # By these the daemon knows a command of ours that dials in, also once it has left our process tree.
 # They allow it less than anything else that it could find on this machine.
 _MARKS = frozenset({"ROOST_WORKER_TOKEN", "ROOST_BINDING__URL"})
+
+
+def _folder(sandbox: Sandbox, path: str) -> str:
+    """A folder in the sandbox that a subagent may work in. Raises ValueError. Touches the disk."""
+    try:
+        found = sandbox.resolve(path)
+    except OutsideSandbox as exc:
+        raise ValueError(str(exc)) from exc
+    if not found.is_dir():
+        raise ValueError(f"{path} is no folder.")
+    return str(found)
 
 
 def _environment_of_tools(environ: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Subagents from both sides: what a parent does for its children, and what a child reports."""
