@@ -40,6 +40,7 @@ class ApiRoutes:
         return [
             Route("/api/threads", _guarded(self.threads), methods=["GET"]),
             Route("/api/feed", _guarded(self.feed), methods=["GET"]),
+            Route("/api/attachment", _guarded(self.attachment), methods=["GET"]),
             Route("/api/rename", _guarded(self.rename), methods=["POST"]),
             Route("/api/delete", _guarded(self.delete), methods=["POST"]),
             Route("/api/restore", _guarded(self.restore), methods=["POST"]),
@@ -60,6 +61,18 @@ class ApiRoutes:
         """The same rows, and then each one that changes, as server-sent events."""
         session = await self._door.admit(request)
         return FeedResponse(partial(self._panel.feed.stream, session), self._write_timeout)
+
+    async def attachment(self, request: Request) -> Response:
+        """A file that came with a message. Never shown as a page: it is data for ours."""
+        await self._door.admit(request)
+        asked = request.query_params
+        key = Named(asked.get("project_dir", ""), asked.get("id", "")).key()
+        find = partial(self._panel.catalogue.attachment, key, asked.get("name", ""))
+        content = await anyio.to_thread.run_sync(find)
+        if content is None:
+            raise Refused(404, "no_attachment", "There is no such file any more.")
+        headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+        return Response(content, media_type="application/octet-stream", headers=headers)
 
     async def rename(self, request: Request) -> Response:
         """Give a conversation a name; its worker writes it down."""

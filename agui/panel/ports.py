@@ -43,6 +43,10 @@ class Catalogue(Protocol):
 
     def one(self, thread: ThreadKey) -> SavedConversation | None: ...
 
+    def attachment(self, thread: ThreadKey, name: str) -> bytes | None:
+        """A file that came with a message, by the name it was saved under; None: no such file."""
+        ...
+
     def delete(self, thread: ThreadKey) -> None:
         """Put it aside, for `restore`. Raises CatalogueRefused."""
         ...

@@ -46,6 +46,9 @@ class FakeCatalogue:
     def one(self, thread: ThreadKey) -> SavedConversation | None:
         return self.kept.get(thread)
 
+    def attachment(self, thread: ThreadKey, name: str) -> bytes | None:
+        return b"a picture" if thread in self.kept and name == "attachment-1.png" else None
+
     def delete(self, thread: ThreadKey) -> None:
         if thread not in self.kept:
             raise CatalogueRefused("There is nothing saved of this conversation.")

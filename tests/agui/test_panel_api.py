@@ -170,6 +170,19 @@ async def test_deleting_stops_the_thread_and_can_be_taken_back() -> None:
         assert (await api.post("/api/delete", NAMED | {"id": "none"})).status_code == 409
 
 
+async def test_an_attachment_is_data_and_never_a_page() -> None:
+    async with an_api() as api:
+        api.catalogue.keep(saved())
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        asked = NAMED | {"name": "attachment-1.png"}
+        got = await api.http.get("/api/attachment", params=asked, headers=headers)
+        assert (got.content, got.headers["content-type"]) == (b"a picture", "application/octet-stream")
+        assert (await api.http.get("/api/attachment", params=asked)).status_code == 401
+        for wrong in (NAMED | {"name": "x"}, NAMED, {"name": "attachment-1.png"}):
+            got = await api.http.get("/api/attachment", params=wrong, headers=headers)
+            assert got.status_code in (404, 422)
+
+
 @pytest.mark.parametrize("works", [True, False])
 async def test_a_name_is_the_workers_to_write_down(works: bool) -> None:
     async with an_api() as api:

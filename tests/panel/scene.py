@@ -21,6 +21,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from websockets.sync.client import ClientConnection, connect
+
 from roost.home import RoostHome
 from roost.panel.daemon_side import sign_in_link
 
@@ -45,12 +47,16 @@ class PanelDaemon:
 
     home: RoostHome
     project: Path
+    worker: str | None = None
+    """What is run as a worker; None: our own."""
     port: int = 0
     process: "subprocess.Popen[bytes] | None" = None
 
     def start(self) -> None:
         environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOST_")}
         environ |= {"ROOST_HOME": str(self.home.path), "ROOST_BINDING__PORT": str(self.port)}
+        if self.worker is not None:
+            environ["ROOST_WORKER__COMMAND"] = self.worker
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "roost", "daemon"],
             env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -62,6 +68,33 @@ class PanelDaemon:
             assert time.monotonic() < give_up, "the daemon was not ready in time"
             time.sleep(0.02)  # another process: there is no event to wait for
         self.port = self._record()["port"]
+
+    def kill(self) -> None:
+        """Like a crash of the machine: nobody is told anything."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    @contextmanager
+    def client(self, conversation_id: str, **options: Any) -> Generator["OtherClient"]:
+        """A desktop app that has opened a thread."""
+        token = self.home.token.read_text().strip()
+        hello = {"type": "browser_hello", "client": "desktop", "protocol_version": 2}
+        with connect(f"ws://127.0.0.1:{self.port}/ws", max_size=None, proxy=None) as socket:
+            client = OtherClient(socket)
+            client.send(**hello, token=token, name="the desktop app")
+            project = str(self.project)
+            opening = {"type": "resume_conversation", "project_dir": project}
+            client.send(**opening, id=conversation_id, **options)
+            client.until("MESSAGES_SNAPSHOT")
+            yield client
+
+    def command(self, *arguments: str) -> str:
+        """What a `roost` command prints, run in the same home."""
+        argv = [sys.executable, "-P", "-m", "roost", *arguments]
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOST_")}
+        environ["ROOST_HOME"] = str(self.home.path)
+        return subprocess.check_output(argv, env=environ, text=True, timeout=PATIENCE)
 
     def end(self) -> None:
         if self.process is not None:
@@ -75,13 +108,44 @@ class PanelDaemon:
         return cast("dict[str, Any]", json.loads(self.home.daemon_json.read_text()))
 
 
+@dataclass(frozen=True, slots=True)
+class OtherClient:
+    """Somebody else who follows the same thread."""
+
+    socket: ClientConnection
+
+    def send(self, **frame: Any) -> None:
+        self.socket.send(json.dumps(frame))
+
+    def say(self, text: str) -> None:
+        message = {"id": f"m-{time.monotonic_ns()}", "role": "user", "content": text}
+        self.send(type="run_agent_input", input={"messages": [message]})
+
+    def answer(self, interrupt_id: str, status: str = "resolved") -> None:
+        resume = [{"interruptId": interrupt_id, "status": status}]
+        self.send(type="run_agent_input", input={"messages": [], "resume": resume})
+
+    def until(self, kind: str) -> dict[str, Any]:
+        """The next event of a type."""
+        while True:
+            event = json.loads(self.socket.recv(timeout=PATIENCE))
+            if event["type"] == kind:
+                return cast("dict[str, Any]", event)
+
+    def asked(self) -> str:
+        """The id of the one interrupt that the run ends with."""
+        (interrupt,) = self.until("RUN_FINISHED")["outcome"]["interrupts"]
+        return cast(str, interrupt["id"])
+
+
 @contextmanager
-def a_daemon(root: Path) -> Generator[PanelDaemon]:
+def a_daemon(root: Path, *, staged: bool = False) -> Generator[PanelDaemon]:
     home = RoostHome(root / "home")
     project = root / "garden"
-    home.path.mkdir(mode=0o700)
+    home.path.mkdir(mode=0o700, parents=True)
     project.mkdir()
-    daemon = PanelDaemon(home, project)
+    command = [sys.executable, str(Path(__file__).with_name("staged_worker.py"))]
+    daemon = PanelDaemon(home, project, json.dumps(command) if staged else None)
     daemon.start()
     try:
         yield daemon
@@ -107,6 +171,8 @@ class Panel:
     daemon: PanelDaemon
     context: BrowserContext
     page: Page
+    complaints: list[str]
+    """What the page says of errors, to nobody."""
 
     def go(self, href: str) -> None:
         self.page.evaluate("href => { location.hash = href }", href)
@@ -126,9 +192,17 @@ class Panel:
 
 @contextmanager
 def a_panel(
-    browser: Browser, daemon: PanelDaemon, *, phone: bool = False, dark: bool = False
+    browser: Browser,
+    daemon: PanelDaemon,
+    *,
+    phone: bool = False,
+    dark: bool = False,
+    clock: bool = False,
 ) -> Generator[Panel]:
-    """A page that came by a link of `roost panel`. What it says to the console fails the test."""
+    """A page that came by a link of `roost panel`. What it says to the console fails the test.
+
+    With `clock` the test moves the page's time.
+    """
     context = browser.new_context(
         viewport=_PHONE if phone else _DESKTOP,
         color_scheme="dark" if dark else "light",
@@ -146,10 +220,12 @@ def a_panel(
         and "WebSocket connection" not in said.text and "net::ERR" not in said.text
         else None,
     )  # fmt: skip
+    if clock:
+        page.clock.install()
     page.goto(sign_in_link(daemon.home))
     expect(page.get_by_role("navigation")).to_be_visible()
     try:
-        yield Panel(daemon, context, page)
+        yield Panel(daemon, context, page, complaints)
         assert complaints == []
     finally:
         context.close()

@@ -169,6 +169,24 @@ def test_a_conversation_that_a_process_owns_is_not_moved(
     assert file.exists()
 
 
+def test_only_what_was_attached_is_handed_out(home: RoostHome, tmp_path: Path) -> None:
+    folder = home.project(PROJECT) / "attachments" / "c1"
+    folder.mkdir(parents=True)
+    (folder / "attachment-1-bed.png").write_bytes(b"bed")
+    (folder / "attachment-link").symlink_to(tmp_path / "secret")
+    (folder / "attachment-folder").mkdir()
+    (folder / "other").write_bytes(b"other")
+    (tmp_path / "secret").write_bytes(b"secret")
+    catalogue = SavedConversations(home)
+    assert catalogue.attachment(key("c1"), "attachment-1-bed.png") == b"bed"
+    for name in (
+        "attachment-link", "attachment-folder", "other", "attachment-none", "", "attachment-1\0",
+        "attachment-/../../../secret", "../c1/attachment-1-bed.png",
+    ):  # fmt: skip
+        assert catalogue.attachment(key("c1"), name) is None, name
+    assert catalogue.attachment(key("c2"), "attachment-1-bed.png") is None
+
+
 def test_the_deleted_go_for_good_after_a_while(
     home: RoostHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,8 @@ changed, and of its text only the few lines that a list needs are decoded: how i
 name, and how its last run ended.
 """
 
+import os
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -26,6 +28,9 @@ from roost.home import RoostHome
 from sessions.domain.keys import ThreadKey
 
 _SUFFIX = ".jsonl"
+# Names as the worker makes them: nothing else is served, and no link is followed.
+_ATTACHMENT = re.compile(r"attachment-[A-Za-z0-9._-]{1,200}")
+_ONLY_A_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DELETED = "deleted"
 DELETED_KEPT_DAYS = 30
 _LEASE_PATIENCE = 5.0
@@ -88,6 +93,18 @@ class SavedConversations:
         """What is saved of one thread, if anything is."""
         with self._lock:
             return self._conversation(self._file(thread))
+
+    def attachment(self, thread: ThreadKey, name: str) -> bytes | None:
+        """A file that came with a message, by the name it was saved under; None: no such file."""
+        if not _ATTACHMENT.fullmatch(name):
+            return None
+        stem = file_stem(thread.conversation_id)
+        folder = self._home.project(thread.project_dir) / "attachments" / stem
+        try:
+            with os.fdopen(os.open(folder / name, _ONLY_A_FILE), "rb") as file:
+                return file.read()
+        except OSError:
+            return None
 
     def delete(self, thread: ThreadKey) -> None:
         """Put the conversation's files aside. Raises CatalogueRefused."""

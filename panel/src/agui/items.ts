@@ -3,8 +3,10 @@
 export interface Attachment {
   name: string;
   mimeType: string;
-  /** A picture's data as a URL; files that were only saved have none. */
+  /** A picture's data as a URL, where the message has it. */
   url?: string;
+  /** The name it was saved under, where the daemon has it. */
+  saved?: string;
 }
 
 interface Base {
@@ -96,7 +98,7 @@ export function itemsOf(message: Message): Item[] {
 export function userItem(message: Message): UserItem {
   const parts = Array.isArray(message.content) ? (message.content as Part[]) : [];
   const noted = message.metadata?.["roost.attachments"];
-  const files = (Array.isArray(noted) ? (noted as Noted[]) : []).filter((file) => !file.is_image);
+  const files = Array.isArray(noted) ? (noted as Noted[]) : [];
   return {
     kind: "user",
     id: message.id,
@@ -105,7 +107,9 @@ export function userItem(message: Message): UserItem {
     isFromJob: message.metadata?.["roost.job"] !== undefined,
     attachments: [
       ...parts.flatMap(pictureOf),
-      ...files.map((file) => ({ name: file.name, mimeType: file.mime_type })),
+      ...files.map(({ name, mime_type, path }) => {
+        return { name, mimeType: mime_type, saved: path.slice(path.lastIndexOf("/") + 1) };
+      }),
     ],
   };
 }
@@ -162,10 +166,10 @@ interface Part {
 interface Noted {
   name: string;
   mime_type: string;
-  is_image: boolean;
+  path: string;
 }
 
-const PICTURE = /^image\/(png|jpeg|gif|webp)$/;
+export const PICTURE = /^image\/(png|jpeg|gif|webp)$/;
 
 function pictureOf(part: Part): Attachment[] {
   const data = part.data ?? part.source?.value;

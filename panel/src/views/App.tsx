@@ -1,3 +1,4 @@
+import { signal } from "@preact/signals";
 import { announcement, dismiss, toasts } from "../app/actions";
 import { isSignedIn } from "../app/connection";
 import { route } from "../app/routes";
@@ -12,17 +13,42 @@ import { ThreadView } from "./ThreadView";
 export function App() {
   useKeys();
   if (!isSignedIn.value) return <SignedOut />;
-  const { view } = route.value;
+  const isList = route.value.view === "list";
   return (
-    <div class={`app shows-${view === "list" ? "list" : "main"}`}>
-      <Sidebar />
-      <main class="main">{<Main />}</main>
+    <div class="app">
+      {isNarrow.value && isList ? <ListPage /> : <Desk />}
       <Toasts />
       <Help />
       <div class="hidden" role="status" aria-live="polite">
         {announcement.value}
       </div>
     </div>
+  );
+}
+
+/** A phone shows one thing at a time: the list, or what was picked in it. */
+const isNarrow = signal(false);
+const narrow = matchMedia("(max-width: 799px)");
+isNarrow.value = narrow.matches;
+narrow.addEventListener("change", () => (isNarrow.value = narrow.matches));
+
+function ListPage() {
+  return (
+    <main class="list-page">
+      <h1 class="hidden">Conversations</h1>
+      <Sidebar />
+    </main>
+  );
+}
+
+function Desk() {
+  return (
+    <>
+      {!isNarrow.value && <Sidebar />}
+      <main class="main">
+        <Main />
+      </main>
+    </>
   );
 }
 

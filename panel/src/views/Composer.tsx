@@ -78,7 +78,7 @@ export function Composer({ session }: { session: ThreadSession }) {
           }}
         />
         <label class="icon attach" title="Add a file">
-          <span aria-hidden="true">＋</span>
+          <span aria-hidden="true">+</span>
           <span class="hidden">Add a file</span>
           <input
             type="file"

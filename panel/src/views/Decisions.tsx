@@ -59,7 +59,7 @@ function Decision(props: DecisionProps) {
   const title = isQuestion ? "The agent asks" : `May it use ${call?.name ?? "a tool"}?`;
   return (
     <section data-decision class="decision" tabIndex={-1} aria-label={title}>
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       {isQuestion ? (
         <QuestionForm
           questions={questionsOf(interrupt.responseSchema, call?.arguments ?? "", interrupt.message ?? "")}

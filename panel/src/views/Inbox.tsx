@@ -48,7 +48,8 @@ function useShown(): Key[] {
     const left = before.current.filter((row) => !open.some((other) => keyText(other) === keyText(row)));
     before.current = open;
     if (left.length === 0) return;
-    setGone((known) => [...known, ...left]);
+    const again = new Set(left.map(keyText));
+    setGone((known) => [...known.filter((key) => !again.has(keyText(key))), ...left]);
     setTimeout(() => setGone((known) => known.filter((key) => !left.includes(key as Row))), SHOWN_AFTER);
   }, [open.map(keyText).join("\n\n")]);
   const isOpen = new Set(open.map(keyText));

@@ -3,6 +3,7 @@
 import { useMemo } from "preact/hooks";
 import type { Item, UserItem, AssistantItem, ReasoningItem } from "../agui/items";
 import { artifactsIn } from "../agui/artifacts";
+import { AttachmentView } from "./AttachmentView";
 import { CallView } from "./CallView";
 import { CopyButton, Markdown } from "./Text";
 
@@ -34,15 +35,9 @@ function Said({ item }: { item: UserItem }) {
   if (item.isFromJob) return <p class="notice is-info">{item.text}</p>;
   return (
     <article class="said" data-item={item.id} tabIndex={-1} aria-label="You">
-      {item.attachments.map((file, place) =>
-        file.url ? (
-          <img key={place} src={file.url} alt={file.name} class="picture" />
-        ) : (
-          <span key={place} class="chip">
-            {file.name}
-          </span>
-        ),
-      )}
+      {item.attachments.map((file, place) => (
+        <AttachmentView key={place} file={file} />
+      ))}
       {item.text && <div class="said-text">{item.text}</div>}
     </article>
   );
@@ -82,7 +77,14 @@ function Artifacts({ text }: { text: string }) {
       {found.map(({ href, name, isPicture }) => (
         <li key={href}>
           <a href={href} target="_blank" rel="noopener noreferrer" class="chip">
-            {isPicture && <img src={href} alt="" loading="lazy" />}
+            {isPicture && (
+              <img
+                src={href}
+                alt=""
+                loading="lazy"
+                onError={(event) => (event.currentTarget.hidden = true)}
+              />
+            )}
             {name}
           </a>
         </li>

@@ -41,9 +41,10 @@ export function NewThread() {
         <h1>New conversation</h1>
       </header>
       <form class="new" onSubmit={(event) => (event.preventDefault(), start())}>
-        <label>
-          What is it about?
+        <div class="field">
+          <label for="about">What is it about?</label>
           <textarea
+            id="about"
             ref={first}
             rows={4}
             value={text}
@@ -55,10 +56,11 @@ export function NewThread() {
               start();
             }}
           />
-        </label>
-        <label>
-          Project folder
+        </div>
+        <div class="field">
+          <label for="project">Project folder</label>
           <input
+            id="project"
             list="projects"
             value={project}
             placeholder="/home/you/project"
@@ -68,15 +70,15 @@ export function NewThread() {
           <span id="project-note" class="muted">
             A folder on the machine where roost runs.
           </span>
-        </label>
+        </div>
         <datalist id="projects">
           {projects.value.map((dir) => (
             <option key={dir} value={dir} />
           ))}
         </datalist>
-        <label>
-          Model
-          <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
+        <div class="field">
+          <label for="model">Model</label>
+          <select id="model" value={model} onChange={(event) => setModel(event.currentTarget.value)}>
             <option value="">the project’s own</option>
             {models.map((name) => (
               <option key={name} value={name}>
@@ -84,7 +86,7 @@ export function NewThread() {
               </option>
             ))}
           </select>
-        </label>
+        </div>
         <fieldset class="modes">
           <legend>Mode</legend>
           {MODES.map(([name, does]) => (

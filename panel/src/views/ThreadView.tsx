@@ -7,17 +7,19 @@ import { go } from "../app/routes";
 import { projectName, rowTitle, type Key, type Row } from "../app/rows";
 import type { ThreadSession } from "../app/thread-session";
 import { useThread } from "../app/threads";
+import { ShownThread } from "./AttachmentView";
 import { Composer } from "./Composer";
 import { Decisions } from "./Decisions";
 import { Side } from "./Side";
 import { dotOf, stateText } from "./Sidebar";
-import { TranscriptView } from "./TranscriptView";
+import { jumpToLastQuestion, TranscriptView } from "./TranscriptView";
 
 export function ThreadView({ threadKey }: { threadKey: Key }) {
   const session = useThread(threadKey);
   if (session === null) return null;
   return (
-    <div class="thread">
+    <ShownThread.Provider value={session.key}>
+      <div class="thread">
       <Head session={session} row={rowOf(threadKey)} />
       <TranscriptView session={session}>
         <Tail session={session} />
@@ -25,7 +27,8 @@ export function ThreadView({ threadKey }: { threadKey: Key }) {
       <Side session={session} />
       <Composer session={session} />
       <Announcer session={session} />
-    </div>
+      </div>
+    </ShownThread.Provider>
   );
 }
 
@@ -53,6 +56,16 @@ function Head({ session, row }: { session: ThreadSession; row: Row | undefined }
           <LinkNote session={session} />
         </p>
       </div>
+      <button
+        type="button"
+        class="icon"
+        data-action="last-question"
+        title="To your last question (q)"
+        aria-label="To your last question"
+        onClick={() => jumpToLastQuestion(session)}
+      >
+        ↑
+      </button>
       <Menu session={session} row={row} rename={() => setRenaming(true)} />
     </header>
   );

@@ -45,21 +45,13 @@ export function TranscriptView({
         ))}
         {children}
       </div>
-      <div class="jumps">
-        <button
-          type="button"
-          class="jump"
-          data-action="last-question"
-          onClick={() => jumpToLastQuestion(scroller.current!, items)}
-        >
-          ↑ Last question
-        </button>
-        {!end.isSeen && (
+      {!end.isSeen && (
+        <div class="jumps">
           <button type="button" class="jump" onClick={end.jump}>
             ↓ To the end
           </button>
-        )}
-      </div>
+        </div>
+      )}
     </div>
   );
 }
@@ -132,8 +124,13 @@ function useFollowedEnd(scroller: { current: HTMLDivElement | null }) {
   };
 }
 
-/** Its chunk may be an empty box still: bring that near first, and look again each frame. */
-function jumpToLastQuestion(scroller: HTMLElement, items: readonly Item[]): void {
+/**
+ * Bring the last thing that a person said to the top.
+ *
+ * Its chunk may be an empty box still: that is brought near first, and looked at again each frame.
+ */
+export function jumpToLastQuestion({ transcript: { items } }: ThreadSession): void {
+  const scroller = document.querySelector(".scroller")!;
   const place = items.findLastIndex((item) => item.kind === "user" && !item.isFromJob);
   const item = items[place];
   if (item === undefined) return;
