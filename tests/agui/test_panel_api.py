@@ -176,7 +176,10 @@ async def test_an_attachment_is_data_and_never_a_page() -> None:
         headers = {"authorization": f"Bearer {TOKEN}"}
         asked = NAMED | {"name": "attachment-1.png"}
         got = await api.http.get("/api/attachment", params=asked, headers=headers)
-        assert (got.content, got.headers["content-type"]) == (b"a picture", "application/octet-stream")
+        assert (got.content, got.headers["content-type"]) == (
+            b"a picture",
+            "application/octet-stream",
+        )
         assert (await api.http.get("/api/attachment", params=asked)).status_code == 401
         for wrong in (NAMED | {"name": "x"}, NAMED, {"name": "attachment-1.png"}):
             got = await api.http.get("/api/attachment", params=wrong, headers=headers)

@@ -20,7 +20,6 @@ from playwright.sync_api import (
     expect,
     sync_playwright,
 )
-
 from websockets.sync.client import ClientConnection, connect
 
 from roost.home import RoostHome

@@ -50,6 +50,7 @@ def test_a_page_outlives_the_daemon_and_is_right_afterwards(
         page.get_by_role("button", name="Try now").click()
         expect(page.get_by_text("Not connected", exact=True)).to_have_count(0)
         expect(page.get_by_label("1 waiting")).to_be_visible()
+        expect(page.get_by_label("Waiting messages")).to_contain_text("think of breakfast")
         expect(page.locator(".is-pending")).to_have_count(0)
         with daemon.client("other") as other:
             other.say("think of tea")

@@ -69,7 +69,7 @@ def test_the_list_tells_who_runs_who_waits_and_who_failed(stage: Stage, panel: P
 
 def test_subagents_are_under_their_parent(stage: Stage, panel: Panel) -> None:
     child = "subagent-parent-0123456789ab"
-    below = {"parent": "parent", "depth": 1, "tools": []}
+    below = {"parent": "parent", "depth": 1}
     with stage.daemon.client("parent") as parent, stage.daemon.client(child, subagent=below) as sub:
         parent.say("plan the beds")
         sub.say("count the roses")

@@ -36,7 +36,7 @@ def test_what_a_conversation_holds_is_drawn(staged: Panel) -> None:
     edit = page.locator(".call").filter(has_text="Edit")
     expect(edit.locator(".diff")).to_be_hidden()
     edit.locator("summary").click()
-    expect(edit.locator(".is-removed.line")).to_have_text("−roses: 2\n")
+    expect(edit.locator(".is-removed.line")).to_contain_text("roses: 2")
     expect(edit.locator(".is-added.line")).to_have_text("+roses: 12\n")
     artifact = page.get_by_role("link", name="beds/plot.png")
     expect(artifact).to_have_attribute("href", "/artifacts/garden-00000000/beds/plot.png")
@@ -115,8 +115,9 @@ def test_ten_thousand_messages_cost_as_much_as_a_few(staged: Panel) -> None:
     page.locator(".scroller").evaluate("box => { box.scrollTop = box.scrollHeight / 2 }")
     page.wait_for_function(
         """() => {
-          const box = document.querySelector('.scroller').getBoundingClientRect();
-          const middle = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+          const { left, top, width, height } =
+            document.querySelector('.scroller').getBoundingClientRect();
+          const middle = document.elementFromPoint(left + width / 2, top + height / 2);
           return middle?.closest('article') !== null;
         }"""
     )

@@ -2,10 +2,19 @@
 
 import { signal } from "@preact/signals";
 import { isAnswered, payloadOf, type Answer, type Question } from "../agui/answers";
-import type { Attachment } from "../agui/items";
+import { textOf, type Attachment } from "../agui/items";
 import { Transcript, type Interrupt } from "../agui/transcript";
 import { ThreadSocket, type Frame } from "../wire/thread-socket";
 import type { Key } from "./rows";
+
+/** The id of the one command whose answer is for the page itself. */
+const STATE = "panel-state";
+
+interface StateData {
+  state?: Record<string, unknown>;
+  queue?: { id: string; content?: unknown }[];
+  mode?: string | null;
+}
 
 export interface Options {
   model?: string;
@@ -135,7 +144,8 @@ export class ThreadSession {
         this.mode.value = String(frame.mode);
         return;
       case "command_result":
-        if (frame.success !== true) this.complaint.value = String(frame.error);
+        if (frame.id === STATE) this.#takeState(frame.data as StateData | undefined);
+        else if (frame.success !== true) this.complaint.value = String(frame.error);
         return;
     }
     const open = this.transcript.interrupts;
@@ -159,6 +169,7 @@ export class ThreadSession {
     for (const message of this.pending.value) {
       if (!this.transcript.has(message.id)) this.#sendMessage(message);
     }
+    this.#askState();
   }
 
   #answered(interrupts: Interrupt[]): void {
@@ -174,6 +185,23 @@ export class ThreadSession {
     const content = parts.length === 0 ? text : [...words, ...parts];
     const input = { messages: [{ id, role: "user", content }] };
     this.#socket.send({ type: "run_agent_input", input });
+    if (this.transcript.interrupts.length > 0) this.#askState();
+  }
+
+  /** No event tells the state of a thread that runs nothing; its worker does. */
+  #askState(): void {
+    this.#socket.send({ type: "command", id: STATE, name: "get_state", args: {} });
+  }
+
+  #takeState(data: StateData | undefined): void {
+    if (data === undefined) return;
+    this.mode.value = data.mode ?? this.mode.value;
+    // In a run, its events are newer than this.
+    if (this.transcript.isRunning) return;
+    const queue = (data.queue ?? []).map(({ id, content }) => ({ id, text: textOf(content) }));
+    this.transcript.state = { ...data.state, queue };
+    this.#settlePending();
+    this.#draw();
   }
 
   #settlePending(): void {
