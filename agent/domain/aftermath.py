@@ -15,7 +15,6 @@ from agent.domain.entries import (
     QueueDeleted,
     Resulted,
     RunEnded,
-    RunOpened,
     Said,
 )
 from agent.domain.messages import (
@@ -81,11 +80,15 @@ def left_by_a_crash(conversation: Conversation, aftermath: Aftermath) -> list[En
     for call_id in (c for c in noted_in_order(conversation) if c not in answered):
         message = _told_after(conversation, call_id, aftermath)
         entries.append(Resulted(message=message))
-    entries.append(RunEnded(run_id=conversation.open_run, outcome="interrupted"))
-    if again:
-        run_id = aftermath.new_id()
-        entries.append(RunOpened(run_id=run_id))
-        entries.append(RunEnded(run_id=run_id, outcome="interrupt", interrupts=again))
+    asked_in = aftermath.new_id() if again else None
+    entries.append(
+        RunEnded(
+            run_id=conversation.open_run,
+            outcome="interrupted",
+            interrupts=again,
+            asked_in=asked_in,
+        )
+    )
     return entries
 
 

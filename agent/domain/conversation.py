@@ -196,6 +196,11 @@ class Conversation:
                 self._choose(entry)
             case RunEnded():
                 self.open_run, self.answering, self.decided = None, None, {}
+                if entry.asked_in is not None:
+                    self.run_ids.add(entry.asked_in)
+                    entry = RunEnded(
+                        run_id=entry.asked_in, outcome="interrupt", interrupts=entry.interrupts
+                    )
                 self.last_end = entry
                 self.suspended = entry if entry.outcome == "interrupt" else None
             case JobStarted(job_id=job_id):

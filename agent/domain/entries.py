@@ -257,6 +257,11 @@ class RunEnded(_Entry, tag="run_ended"):
     code: str | None = None
     pending: list[str] = []
     """Calls of the application's tools that it is to answer."""
+    asked_in: str | None = None
+    """Of one that a crash cut off: the run that only asks for its interrupts, again.
+
+    In this entry and none of its own: a crash while it is written must not lose the question.
+    """
 
 
 Entry = (
