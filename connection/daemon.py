@@ -236,7 +236,6 @@ class DaemonConnection(SessionOperations):
                         task_status.started()
                         return
                     reason = str(exc)
-                self._transport = None
                 self._proof = frozenset()
                 if self._closing is not None:
                     self._end("shutdown", _ON_PURPOSE)
@@ -247,7 +246,6 @@ class DaemonConnection(SessionOperations):
                 now = anyio.current_time()
                 if outage is None:
                     outage = Reconnecting(now, self._wishes.reconnect_budget)
-                    self._requests.lost(now)
                     self._tell(ConnectionStatus("reconnecting", reason))
                 delay = outage.delay(now)
                 if delay is None:
@@ -269,9 +267,9 @@ class DaemonConnection(SessionOperations):
                 raise
             await self._restart()
             stream = await self._dial()
-        transport = Transport(stream, self._take)
+        transport = Transport(stream, self._take, self._gone)
         failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
+        async with stream, anyio.create_task_group() as tasks:
             tasks.start_soon(transport.serve)
             try:
                 await transport.hello()
@@ -303,8 +301,13 @@ class DaemonConnection(SessionOperations):
         """The thread that was meant. Raises UnknownSession, AmbiguousSession."""
         if not isinstance(self._target, str):
             return self._target
-        self._transport = transport
-        found = await self._ask("resolve", SessionSummary, selector=self._target)
+        fields: dict[str, object] = {"selector": self._target}
+        request = self._requests.make("resolve", fields, anyio.current_time(), _nothing)
+        try:
+            transport.put(request.line)
+            found = _decoded(request, await request.wait(), SessionSummary)
+        finally:
+            self._requests.forget(request)
         return ThreadKey.parse(found.project_dir, found.session_id)
 
     async def _attach(
@@ -343,7 +346,9 @@ class DaemonConnection(SessionOperations):
                 await shown.wait()
         finally:
             self._requests.forget(request)
-        if not shown.is_set() or transport.ended.is_set():
+        if transport.ended.is_set():
+            raise Disconnected(transport.reason)
+        if not shown.is_set():
             raise Disconnected("the session's snapshot did not come in time")
 
     @property
@@ -369,6 +374,14 @@ class DaemonConnection(SessionOperations):
                 self._handle(self._following.feed(record))
             case _:
                 pass
+
+    def _gone(self, transport: Transport) -> None:
+        """A connection has ended: what belongs to it fails now, the rest waits for the next one."""
+        if self._transport is transport:
+            self._transport = None
+        self._proof = frozenset()
+        self._requests.lost(anyio.current_time())
+        self._shown.set()
 
     def _handle(self, outputs: list[Output]) -> None:
         for output in outputs:
@@ -431,6 +444,10 @@ def _decoded(request: Request, response: Response, answer: type[T]) -> T:
         return msgspec.json.decode(response.data, type=answer)
     except msgspec.MsgspecError as exc:
         raise BrokenProtocol(f"{request.name} was answered with something else: {exc}") from exc
+
+
+def _nothing(response: Response) -> None:
+    """The request belongs to its connection, and there is nothing to do but to wake who waits."""
 
 
 def _as_failure(exc: Exception) -> Exception:

@@ -126,6 +126,8 @@ class Follower:
         Raises CommandRefused when the conversation can't be opened; the follower is detached then.
         """
         self._is_opening = self._holds = True
+        self._opened, self._failure, self._joined_at = anyio.Event(), None, None
+        self._join.clear()
         attachment = self._threads.attach(
             self, self.key, cursor, options=options, last_messages=last_messages
         )

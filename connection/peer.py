@@ -17,6 +17,7 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
+from connection.at_most_once import at_most_once
 from connection.commands import COMMANDS
 from connection.execution import Directory, Household, Session, thread_of
 from connection.failures import CapabilityUnavailable, CommandRefused, ConnectionFailure
@@ -254,8 +255,7 @@ class Peer:
         self, found: Envelope, name: str, fields: dict[str, object], attachment: Attachment | None
     ) -> None:
         try:
-            key = (found.client_id, found.id)
-            self._put_line(await self._once(key, name, fields, attachment))
+            await self._once((found.client_id, found.id), name, fields, attachment)
         finally:
             self._slots.release()
             if attachment is not None:
@@ -272,21 +272,24 @@ class Peer:
 
     async def _once(
         self, key: Key, name: str, fields: dict[str, object], attachment: Attachment | None
-    ) -> bytes:
-        """A command that changes something: recorded, done, recorded. Never done a second time."""
-        journal = self._journal
-        if not journal.begin(key):
-            result = await journal.result(key)
-            return result or _failed(key[1], name, "command_result_uncertain", _UNCERTAIN)
+    ) -> None:
+        """Answer a command that changes something, and tell those whom it concerns."""
+        has_acted = False
+
+        async def act() -> bytes:
+            nonlocal has_acted
+            has_acted = True
+            return await self._respond(key[1], name, fields, attachment)
+
         try:
-            await journal.received(key, name)
-            result = await self._respond(key[1], name, fields, attachment)
-            journal.completed(key, result)
-            return result
+            result = await at_most_once(self._journal, key, name, act)
         except JournalFailed as exc:
-            return _failed(key[1], name, "journal", str(exc))
-        finally:
-            journal.abandoned(key)
+            result = _failed(key[1], name, "journal", str(exc))
+        self._put_line(result or _failed(key[1], name, "command_result_uncertain", _UNCERTAIN))
+        if name == "kill" and has_acted:
+            with suppress(CommandRefused):
+                text = "the session was stopped; its conversation is safe"
+                self._closed(thread_of(fields), "killed", text)
 
     async def _answer(
         self,
@@ -320,9 +323,6 @@ class Peer:
                 data = await attachment.session.execute(name, given)
             else:
                 data = await self._household.execute(name, given)
-                if name == "kill":
-                    text = "the session was stopped; its conversation is safe"
-                    self._closed(thread_of(fields), "killed", text)
         except CapabilityUnavailable as exc:
             return _failed(command_id, name, "capability_unavailable", str(exc), exc.capability)
         except CommandRefused as exc:

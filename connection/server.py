@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-import anyio.abc
 import structlog
 from anyio.abc import TaskGroup
 
 from connection.execution import Directory, Household, SavedSessions
 from connection.journal import CommandJournal
+from connection.local_stream import LocalStream, accept_all
 from connection.negotiation import REVISION
 from connection.peer import Peer, PeerSettings
 from sessions.domain.keys import ThreadKey
@@ -125,23 +125,28 @@ class LocalServer:
         self._settings = settings or PeerSettings()
         self._peers: set[Peer] = set()
         self._left = anyio.Event()
+        self._streams: set[LocalStream] = set()
+        """Every connection: one whose task was cancelled before it began is closed at the end."""
         self._connections = 0
         self._work: TaskGroup | None = None
 
     @asynccontextmanager
     async def serving(self, listener: socket.socket) -> AsyncGenerator[None]:
         """Serve while the block runs; then tell the clients that this was on purpose, and end."""
-        accepting = await anyio.abc.SocketListener.from_socket(listener)
         async with anyio.create_task_group() as tasks, anyio.create_task_group() as self._work:
-            tasks.start_soon(self._accept, accepting, tasks)
+            accepting = anyio.CancelScope()
+            tasks.start_soon(self._accept, listener, tasks, accepting)
             try:
                 yield
             finally:
+                accepting.cancel()
                 with anyio.move_on_after(_FAREWELL, shield=True):
-                    await accepting.aclose()
                     await self._end_all()
                 self._work.cancel_scope.cancel()
                 tasks.cancel_scope.cancel()
+        for stream in self._streams:
+            stream.close()
+        self._streams.clear()
 
     def hurry(self) -> None:
         """Wait no longer for clients to read their last records."""
@@ -152,9 +157,15 @@ class LocalServer:
         """The clients that follow a thread now."""
         return [peer for peer in self._peers if peer.follows(key)]
 
-    async def _accept(self, accepting: anyio.abc.SocketListener, tasks: TaskGroup) -> None:
-        with suppress(anyio.ClosedResourceError):
-            await accepting.serve(self._connection, tasks)
+    async def _accept(
+        self, listener: socket.socket, tasks: TaskGroup, scope: anyio.CancelScope
+    ) -> None:
+        def connected(stream: LocalStream) -> None:
+            self._streams.add(stream)
+            tasks.start_soon(self._connection, stream)
+
+        with scope:
+            await accept_all(listener, connected)
 
     async def _end_all(self) -> None:
         while self._peers:
@@ -163,13 +174,13 @@ class LocalServer:
                 peer.end("shutdown")
             await self._left.wait()
 
-    async def _connection(self, stream: anyio.abc.SocketStream) -> None:
+    async def _connection(self, stream: LocalStream) -> None:
         self._connections += 1
         number = self._connections
         assert self._work is not None, "connections come while `serving` is entered"
         async with stream:
             with structlog.contextvars.bound_contextvars(client_id=number, client_kind="local"):
-                user = peer_uid(stream.extra(anyio.abc.SocketAttribute.raw_socket))
+                user = peer_uid(stream.socket)
                 if user not in (None, os.getuid()):
                     log.warning("peer_refused", reason=f"it is user {user}'s")
                     return
@@ -195,6 +206,7 @@ class LocalServer:
                 finally:
                     self._peers.discard(peer)
                     self._left.set()
+        self._streams.discard(stream)
 
     def _hello(self, number: int) -> dict[str, object]:
         identity = self._identity

@@ -160,7 +160,7 @@ class SqliteJournal:
             raise JournalFailed(f"it is of version {version}, and this roost knows 1")
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise JournalFailed(str(verdict))
+            raise JournalFailed(" ".join(str(verdict).split()))
         connection.execute(_SCHEMA)
         connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
         oldest = time.time() - _KEEP_SECONDS

@@ -27,10 +27,14 @@ class Transport:
     """A stream, once it was dialled. `serve` it, then wait for its hello."""
 
     def __init__(
-        self, stream: anyio.abc.ByteStream, take: Callable[["Transport", FromDaemon], None]
+        self,
+        stream: anyio.abc.ByteStream,
+        take: Callable[["Transport", FromDaemon], None],
+        gone: Callable[["Transport"], None],
     ) -> None:
         self._stream = stream
         self._take = take
+        self._gone = gone
         self._waiting: list[bytes] = []
         self._more = anyio.Event()
         self._has_hello = anyio.Event()
@@ -55,15 +59,16 @@ class Transport:
         return self.offer
 
     async def serve(self) -> None:
-        """Read and write until either ends; the stream is closed then."""
+        """Read and write until either ends. The stream is its owner's to close."""
         try:
-            async with self._stream, anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write)
                 await self._read()
                 tasks.cancel_scope.cancel()
         finally:
             self.ended.set()
             self._has_hello.set()
+            self._gone(self)
 
     async def _read(self) -> None:
         splitter = LineSplitter(_LONGEST_LINE)

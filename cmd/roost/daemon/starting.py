@@ -16,6 +16,7 @@ import anyio.abc
 import anyio.to_thread
 
 from connection.failures import ConnectionFailure
+from connection.local_stream import dial
 from roost.daemon.run_file import DaemonRecord, RunFile, Running
 from roost.home import RoostHome
 
@@ -24,7 +25,6 @@ _START_TIMEOUT = 30.0
 _LOOK_EVERY = 0.025
 # A daemon that we started and that ended may have lost the race to another one.
 _RACE_GRACE = 2.0
-_CONNECT_TIMEOUT = 3.0
 _TAIL = 4096
 
 STARTED: list[subprocess.Popen[bytes]] = []
@@ -49,9 +49,7 @@ class OnDemand:
         record = self._running()
         if record is None or record.socket is None:
             raise ConnectionRefusedError(111, "no daemon is running")
-        with anyio.move_on_after(_CONNECT_TIMEOUT):
-            return await anyio.connect_unix(record.socket)
-        raise TimeoutError(110, "the daemon does not take connections")
+        return await dial(record.socket)
 
     async def ensure(self) -> None:
         """Return once a daemon serves. Raises DaemonUnreachable."""

@@ -1,0 +1,97 @@
+"""A connected unix socket as a byte stream that can be cancelled at any moment.
+
+anyio's own stream for these sockets may report a fault to the event loop when a read is cancelled
+in the very turn in which data came; waiting for readiness has no such moment.
+"""
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+
+Connected = Callable[["LocalStream"], None]
+
+
+class LocalStream(anyio.abc.ByteStream):
+    """Owns the socket."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self.socket = connection
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        while True:
+            try:
+                data = self.socket.recv(max_bytes)
+            except BlockingIOError:
+                await anyio.wait_readable(self.socket)
+            except OSError as exc:
+                raise self._broken(exc) from exc
+            else:
+                if not data:
+                    raise anyio.EndOfStream
+                return data
+
+    async def send(self, item: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+        rest = memoryview(item)
+        while rest:
+            try:
+                rest = rest[self.socket.send(rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self.socket)
+            except OSError as exc:
+                raise self._broken(exc) from exc
+
+    async def send_eof(self) -> None:
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close at once. Safe to repeat."""
+        if self.socket.fileno() != -1:
+            anyio.notify_closing(self.socket)
+            self.socket.close()
+
+    async def aclose(self) -> None:
+        self.close()
+        await anyio.lowlevel.checkpoint()
+
+    @property
+    def extra_attributes(self) -> Any:
+        return {}
+
+    def _broken(self, exc: OSError) -> Exception:
+        if self.socket.fileno() == -1:
+            return anyio.ClosedResourceError()
+        return anyio.BrokenResourceError(str(exc))
+
+
+async def dial(path: str | Path) -> LocalStream:
+    """Connect. Raises OSError when nobody listens there."""
+    await anyio.lowlevel.checkpoint()
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # A unix socket connects at once, or not at all: a full backlog is an error, too.
+        connection.setblocking(False)
+        connection.connect(os.fsencode(path))
+    except BaseException:
+        connection.close()
+        raise
+    return LocalStream(connection)
+
+
+async def accept_all(listener: socket.socket, connected: Connected) -> None:
+    """Hand over every connection that comes, for ever."""
+    while True:
+        await anyio.wait_readable(listener)
+        with suppress(BlockingIOError, ConnectionAbortedError):
+            connection, _ = listener.accept()
+            connected(LocalStream(connection))

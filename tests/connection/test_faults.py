@@ -1,0 +1,208 @@
+"""Cut connections, slow clients, lost daemons: what a client shows in the end is what was said."""
+
+import random
+from pathlib import Path
+
+import anyio
+import pytest
+
+from connection.events import ConnectionStatus, SessionEvent, SessionResynced
+from connection.failures import Disconnected
+from connection.peer import PeerSettings
+from tests.support.fault_proxy import FaultProxy
+from tests.support.live_session import LiveLauncher
+from tests.support.local_scene import a_local_server
+
+PATIENCE = 60.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_three_clients_over_many_cuts_lose_nothing_and_double_nothing(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path) as scene,
+            FaultProxy(tmp_path / "proxy.sock", scene.path, seed).serving() as proxy,
+            scene.client(proxy.dial) as (_, one),
+            scene.client(proxy.dial, last_messages=5) as (_, two),
+            scene.client(proxy.dial) as (_, three),
+        ):
+            worker = scene.worker
+            screens = [one, two, three]
+            worker.say("RUN_STARTED", threadId="c1", runId="r1")
+            worker.say("STATE_SNAPSHOT", snapshot={})
+            for cut in range(15):
+                worker.say("TEXT_MESSAGE_START", messageId=f"m{cut}", role="assistant")
+                for word in range(chance.randrange(1, 20)):
+                    worker.say("TEXT_MESSAGE_CONTENT", messageId=f"m{cut}", delta=f"{word} ")
+                    worker.say(
+                        "STATE_DELTA",
+                        delta=[{"op": "add", "path": f"/{word}", "value": cut}],
+                    )
+                    if word % 5 == 0:
+                        await anyio.lowlevel.checkpoint()
+                if chance.random() < 0.7:
+                    proxy.cut()
+                worker.say("TEXT_MESSAGE_END", messageId=f"m{cut}")
+                await anyio.lowlevel.checkpoint()
+            worker.say("RUN_FINISHED", threadId="c1", runId="r1", outcome={"type": "success"})
+            proxy.faults = False
+            await one.until_equal(worker.model)
+            await three.until_equal(worker.model)
+            # The windowed client has the end of the same conversation.
+            await two.until(lambda: two.model.messages[-1:] == worker.model.messages[-1:])
+            shown = {m["id"]: m for m in worker.model.messages}
+            assert all(shown[m["id"]] == m for m in two.model.messages)
+            assert proxy.cuts > 3
+            assert any(isinstance(e, ConnectionStatus) for s in screens for e in s.told)
+
+
+async def test_the_events_of_an_outage_come_in_their_order(tmp_path: Path) -> None:
+    """reconnecting, one resync, what was missed, connected."""
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path) as scene,
+            FaultProxy(tmp_path / "p.sock", scene.path, 0).serving() as proxy,
+            scene.client(proxy.dial) as (_, screen),
+        ):
+            scene.worker.say("TEXT_MESSAGE_START", messageId="m", role="assistant")
+            await screen.until_equal(scene.worker.model)
+            screen.told.clear()
+            proxy.cut()
+            scene.worker.say("TEXT_MESSAGE_CONTENT", messageId="m", delta="missed")
+            await screen.until_equal(scene.worker.model)
+            await screen.until(lambda: ConnectionStatus("connected") in screen.told)
+            kinds = [type(e) for e in screen.told if not isinstance(e, SessionEvent)]
+            kinds = [kind for kind in kinds if kind in (ConnectionStatus, SessionResynced)]
+            assert kinds == [ConnectionStatus, SessionResynced, ConnectionStatus]
+            (resynced,) = [e for e in screen.told if isinstance(e, SessionResynced)]
+            # All that was missed was still there, so the screen kept what it showed.
+            assert (resynced.snapshot, resynced.replay.status) == (None, "complete")
+
+
+async def test_what_is_missed_beyond_the_ring_comes_as_a_snapshot(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path, ring_events=3) as scene,
+            FaultProxy(tmp_path / "p.sock", scene.path, 0).serving() as proxy,
+            scene.client(proxy.dial) as (_, screen),
+        ):
+            scene.worker.say("TEXT_MESSAGE_START", messageId="m", role="assistant")
+            await screen.until_equal(scene.worker.model)
+            screen.told.clear()
+            proxy.cut()
+            for number in range(9):
+                scene.worker.say("TEXT_MESSAGE_CONTENT", messageId="m", delta=f"{number} ")
+            await screen.until(lambda: any(isinstance(e, SessionResynced) for e in screen.told))
+            (resynced,) = [e for e in screen.told if isinstance(e, SessionResynced)]
+            assert resynced.snapshot is not None
+            await screen.until_equal(scene.worker.model)
+
+
+async def test_a_client_that_does_not_keep_up_gets_one_catch_up_and_slows_nobody(
+    tmp_path: Path,
+) -> None:
+    limits = PeerSettings(max_events=10, max_bytes=100_000)
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path, settings=limits) as scene,
+            scene.client() as (_, screen),
+        ):
+            scene.worker.say("TEXT_MESSAGE_START", messageId="m", role="assistant")
+            await screen.until_equal(scene.worker.model)
+            screen.told.clear()
+            for number in range(500):
+                # In one turn of the loop, so that nothing can be written in between.
+                scene.worker.say("TEXT_MESSAGE_CONTENT", messageId="m", delta=f"{number} ")
+            await screen.until_equal(scene.worker.model)
+            resyncs = [e for e in screen.told if isinstance(e, SessionResynced)]
+            assert len(resyncs) == 1
+            assert len([e for e in screen.told if isinstance(e, SessionEvent)]) <= 10
+
+
+async def test_a_daemon_that_ends_on_purpose_is_not_chased(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene:
+            connection, screen = None, None
+            async with anyio.create_task_group() as tasks:
+                ready = anyio.Event()
+
+                async def follow() -> None:
+                    nonlocal connection, screen
+                    async with scene.client() as (connection, screen):
+                        ready.set()
+                        await screen.until(lambda: screen.closed is not None)
+
+                tasks.start_soon(follow)
+                await ready.wait()
+                scene.end()
+            assert screen is not None and connection is not None
+            assert screen.closed is not None
+            assert screen.closed.reason == "shutdown"
+            assert not any(isinstance(e, ConnectionStatus) for e in screen.told)
+
+
+async def test_a_daemon_that_does_not_come_back_closes_the_connection_once(
+    tmp_path: Path,
+) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path) as scene,
+            FaultProxy(tmp_path / "p.sock", scene.path, 0).serving() as proxy,
+            scene.client(proxy.dial, reconnect_budget=0.3) as (connection, screen),
+        ):
+            (tmp_path / "p.sock").unlink()
+            proxy.cut()
+            await screen.until(lambda: screen.closed is not None)
+            assert screen.closed is not None
+            assert screen.closed.reason == "lost"
+            assert "did not come back" in screen.closed.message
+            with pytest.raises(Disconnected):
+                await connection.get_queue()
+
+
+async def test_a_command_of_an_outage_is_sent_when_the_daemon_is_back_and_done_once(
+    tmp_path: Path,
+) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path) as scene,
+            FaultProxy(tmp_path / "p.sock", scene.path, 0).serving() as proxy,
+            scene.client(proxy.dial) as (connection, _),
+        ):
+            proxy.cut()
+            for number in range(20):
+                if number % 3 == 0:
+                    proxy.cut()
+                assert (await connection.prompt(f"text {number}")).admission == "started"
+            assert scene.worker.effects == {f"text {n}": 1 for n in range(20)}
+
+
+async def test_a_result_that_was_lost_with_the_connection_is_not_made_twice(
+    tmp_path: Path,
+) -> None:
+    """The worker has done it; the answer comes after the connection was cut."""
+    launcher = LiveLauncher()
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path, launcher) as scene,
+            FaultProxy(tmp_path / "p.sock", scene.path, 0).serving() as proxy,
+            scene.client(proxy.dial) as (connection, _),
+            anyio.create_task_group() as tasks,
+        ):
+            worker = scene.worker
+            worker.answers_prompts = False
+            admitted: list[str] = []
+
+            async def prompt() -> None:
+                admitted.append((await connection.prompt("once")).admission)
+
+            tasks.start_soon(prompt)
+            await worker.asked.wait()
+            proxy.cut()
+            await anyio.wait_all_tasks_blocked()
+            worker.answer_prompts_now()
+        assert admitted == ["started"]
+        assert worker.effects == {"once": 1}

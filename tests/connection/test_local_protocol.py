@@ -1,0 +1,250 @@
+"""The wire of the local protocol: who speaks first, what is refused how, old and new together."""
+
+import json
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from connection.failures import (
+    AdmissionFailed,
+    CapabilityUnavailable,
+    Disconnected,
+    HandshakeRefused,
+)
+from connection.local_stream import LocalStream
+from connection.negotiation import ADDED, REVISION, SCHEMA_ID, Offer, proved
+from connection.peer import PeerSettings
+from connection.server import LONGEST_PATH, SocketUnusable, listen
+from tests.support.local_scene import KEY, LocalScene, a_local_server
+
+PATIENCE = 30.0
+GOLDEN = Path(__file__).parents[1] / "golden" / "local-protocol.json"
+
+
+class Raw:
+    """A client that writes lines as it likes."""
+
+    def __init__(self, stream: LocalStream) -> None:
+        self.stream = stream
+        self._buffer = b""
+
+    async def line(self) -> dict[str, Any]:
+        while b"\n" not in self._buffer:
+            self._buffer += await self.stream.receive()
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return dict(json.loads(line))
+
+    async def until(self, kind: str) -> dict[str, Any]:
+        while (record := await self.line())["type"] != kind:
+            pass
+        return record
+
+    async def send(self, line: bytes | dict[str, Any]) -> None:
+        data = line if isinstance(line, bytes) else json.dumps(line).encode()
+        await self.stream.send(data + b"\n")
+
+    async def command(self, type_: str, id_: str = "1", version: int = 1, **fields: Any) -> None:
+        protocol = {"name": "roost.daemon", "version": version}
+        await self.send(
+            {
+                "type": "command",
+                "id": id_,
+                "protocol": protocol,
+                "clientId": "raw",
+                "command": {"type": type_, **fields},
+            }
+        )
+
+
+async def raw(scene: LocalScene) -> Raw:
+    stream = await scene.dial()
+    assert isinstance(stream, LocalStream)
+    return Raw(stream)
+
+
+async def test_the_daemon_speaks_first_and_says_who_it_is(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene:
+            client = await raw(scene)
+            async with client.stream:
+                hello = await client.line()
+    assert hello["type"] == "daemon_hello"
+    assert hello["protocol"] == {"name": "roost.daemon", "version": 1}
+    assert (hello["schemaRevision"], hello["schemaId"]) == (REVISION, SCHEMA_ID)
+    assert "chunked_snapshot" in hello["serverCapabilities"]
+
+
+@pytest.mark.parametrize(
+    ("line", "id_", "error"),
+    [
+        (b'{"type":"list","id":"7"}', "7", "commands travel in envelopes"),
+        (b'{"id":"8","nonsense":', "", "not a JSON object"),
+        (b'{"id":"9","type":"command"}', "9", "this envelope is not one"),
+        (b"\xff\xfe", "", "not a JSON object"),
+    ],
+)
+async def test_a_line_that_is_no_envelope_is_answered_with_the_id_it_had(
+    tmp_path: Path, line: bytes, id_: str, error: str
+) -> None:
+    """Whoever wrote it sees a failure rather than a timeout."""
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene:
+            client = await raw(scene)
+            async with client.stream:
+                await client.send(line)
+                answer = await client.until("response")
+                assert (answer["id"], answer["success"]) == (id_, False)
+                assert error in answer["error"]
+                # Nothing else was lost.
+                await client.command("list", id_="next")
+                assert (await client.until("response"))["id"] == "next"
+
+
+async def test_another_version_and_an_unknown_command_are_refused_by_name(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene:
+            client = await raw(scene)
+            async with client.stream:
+                await client.command("list", version=0)
+                assert "version 1, not 0" in (await client.until("response"))["error"]
+                await client.command("fly")
+                answer = await client.until("response")
+                assert answer["error"] == "Unknown daemon command: fly"
+                assert answer["errorInfo"]["code"] == "unknown_command"
+                await client.command("get_state", activeSessionId="none")
+                assert (await client.until("response"))["errorInfo"]["code"] == "not_attached"
+
+
+async def test_a_line_past_the_limit_ends_that_connection_only(tmp_path: Path) -> None:
+    limits = PeerSettings(max_line_bytes=10_000)
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path, settings=limits) as scene, scene.client() as (good, _):
+            client = await raw(scene)
+            async with client.stream:
+                with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                    await client.stream.send(b"x" * 200_000)
+                    while True:
+                        await client.line()
+            assert (await good.get_state()).status == "idle"
+
+
+async def test_a_new_client_never_sends_an_old_daemon_what_it_does_not_know(
+    tmp_path: Path,
+) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path, revision=0) as scene,
+            scene.client(last_messages=3) as (client, screen),
+        ):
+            scene.worker.say("TEXT_MESSAGE_START", messageId="m", role="assistant")
+            await screen.until_equal(scene.worker.model)
+            with pytest.raises(CapabilityUnavailable) as lacking:
+                await client.get_earlier_messages(5)
+            assert lacking.value.capability == "history_window"
+            with pytest.raises(AdmissionFailed) as failed:
+                await client.prompt("hello", cancel=anyio.Event())
+            assert failed.value.status == "unsupported"
+            assert (await client.prompt("hello")).admission == "started"
+            sent = b"".join(scene.worker.sent)
+            assert b"last_messages" not in sent
+            assert b"get_earlier_messages" not in sent
+
+
+async def test_an_old_client_is_served_by_a_new_daemon(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene, scene.client(revision=0) as (client, screen):
+            scene.worker.say("TEXT_MESSAGE_START", messageId="m", role="assistant")
+            await screen.until_equal(scene.worker.model)
+            assert client.supports_negotiated_capability("chunked_snapshot")
+            assert not client.supports_negotiated_capability("history_window")
+
+
+async def test_a_large_history_comes_in_chunks_and_whole(tmp_path: Path) -> None:
+    small = PeerSettings(chunk_bytes=1_000)
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path, settings=small) as scene:
+            async with scene.client():
+                for number in range(50):
+                    name = f"m{number}"
+                    scene.worker.say("TEXT_MESSAGE_START", messageId=name, role="assistant")
+                    scene.worker.say("TEXT_MESSAGE_CONTENT", messageId=name, delta="x" * 300)
+            async with scene.client() as (_, screen):
+                await screen.until_equal(scene.worker.model)
+                assert len(screen.model.messages) == 50
+
+
+async def test_who_is_at_a_session_that_is_killed_is_told_so_once(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path) as scene,
+            scene.client() as (killer, _),
+            scene.client() as (other, screen),
+        ):
+            await killer.kill_session(KEY.conversation_id)
+            await screen.until(lambda: screen.closed is not None)
+            assert screen.closed is not None
+            assert screen.closed.reason == "killed"
+            with pytest.raises(Disconnected, match="was stopped"):
+                await other.get_state()
+
+
+def test_the_wire_shapes_have_the_revision_that_they_were_given() -> None:
+    """Changed what is sent? Then raise REVISION, say in ADDED what it adds, and gate it:
+    clients and daemons of other versions are out there. Then add the new id to the file."""
+    known = json.loads(GOLDEN.read_text())
+    assert known[str(REVISION)] == SCHEMA_ID
+    assert set(known) == {str(revision) for revision in ADDED if revision > 0}
+
+
+def test_a_proof_is_what_both_sides_said_and_nothing_else() -> None:
+    offer = Offer(1, frozenset({"a", "b"}))
+    assert proved({"a", "b", "c"}, ["a"], offer) == {"a"}
+    for echo in (["a", "a"], ["d"], ["a", "d"]):
+        with pytest.raises(HandshakeRefused, match="invalid attached client capability proof"):
+            proved({"a", "b"}, echo, offer)
+
+
+# The socket itself
+
+
+def test_the_socket_and_its_folder_are_this_users_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o755)
+    with listen(folder / "daemon.sock"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE((folder / "daemon.sock").stat().st_mode) == 0o600
+
+
+def test_what_a_killed_daemon_left_is_replaced_and_a_living_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.sock"
+    listen(path).close()
+    with listen(path), pytest.raises(SocketUnusable, match="another daemon serves"):
+        listen(path)
+
+
+def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.sock"
+    path.write_text("precious")
+    with pytest.raises(SocketUnusable, match="is no socket"):
+        listen(path)
+    assert path.read_text() == "precious"
+
+
+def test_a_path_that_no_socket_can_have_is_named_before_the_kernel_does(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * LONGEST_PATH)
+    with pytest.raises(SocketUnusable, match="ROOST_SOCKET__PATH"):
+        listen(path)
+
+
+def test_the_peer_is_known_by_its_user(tmp_path: Path) -> None:
+    import os
+
+    from connection.server import peer_uid
+
+    one, two = socket.socketpair()
+    with one, two:
+        assert peer_uid(one) == os.getuid()

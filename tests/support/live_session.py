@@ -1,0 +1,155 @@
+"""A session that lives without a process: it answers what a worker answers, and talks when told.
+
+Its snapshots come from the same small reducer that its followers use, so both must end up equal.
+"""
+
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from connection.events import (
+    Closed,
+    ConnectionEvent,
+    SessionEvent,
+    SessionReplaced,
+    SessionResynced,
+)
+from connection.shapes import Snapshot
+from sessions.domain.keys import ThreadKey, ThreadOptions
+from tests.support.agui_model import Reducer
+from tests.support.fakes import FakeLauncher, FakeWorker
+from tests.support.scenes import READY, line
+
+
+class LiveWorker(FakeWorker):
+    """Answers opens and commands at once; counts what each prompt did."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid)
+        self.model = Reducer()
+        self.effects: Counter[str] = Counter()
+        self.answers_prompts = True
+        self.asked = anyio.Event()
+        self._unanswered: list[str] = []
+        self.says(READY)
+
+    def send(self, line_: bytes) -> None:
+        super().send(line_)
+        frame = json.loads(line_)
+        match frame["type"]:
+            case "resume_conversation":
+                self.says(self._snapshot(frame.get("last_messages")))
+            case "command":
+                self._command(frame)
+            case _:
+                pass
+
+    def say(self, type_: str, **fields: Any) -> None:
+        """One event: to the model, and to whoever follows."""
+        self.model.feed({"type": type_, **fields})
+        self.says(line(type_, **fields))
+
+    def answer_prompts_now(self) -> None:
+        """Tell what became of the prompts that were not answered."""
+        for command_id in self._unanswered:
+            data = {"admission": "started"}
+            self.says(line("command_result", id=command_id, success=True, data=data))
+        self._unanswered.clear()
+
+    def _snapshot(self, last: int | None) -> bytes:
+        messages = self.model.snapshot()["messages"]
+        first = max(0, len(messages) - last) if last else 0
+        window = {"roost.window": {"first": first, "total": len(messages)}} if first else {}
+        return line("MESSAGES_SNAPSHOT", messages=messages[first:], **window)
+
+    def _command(self, frame: dict[str, Any]) -> None:
+        data: dict[str, Any] = {}
+        if frame["name"] == "get_state":
+            data = {"runId": None, "state": {}}
+        elif frame["name"] == "prompt":
+            self.effects[frame["args"]["text"]] += 1
+            self.asked.set()
+            if not self.answers_prompts:
+                self._unanswered.append(frame["id"])
+                return
+            data = {"admission": "started", "messageId": frame["args"].get("messageId")}
+        self.says(line("command_result", id=frame["id"], success=True, data=data))
+
+
+class LiveLauncher(FakeLauncher):
+    """Launches them. A worker's successor knows what it said."""
+
+    @asynccontextmanager
+    async def __call__(
+        self, thread: ThreadKey, options: ThreadOptions, token: str
+    ) -> AsyncGenerator[FakeWorker]:
+        self.launches.append((thread, options))
+        await anyio.lowlevel.checkpoint()
+        worker = LiveWorker(1000 + len(self.workers))
+        if self.workers:
+            before = self.live
+            worker.model, worker.effects = before.model, before.effects
+        self.workers.append(worker)
+        self.launched.set()
+        try:
+            yield worker
+        finally:
+            worker.exit("exited with code 0")
+
+    @property
+    def live(self) -> LiveWorker:
+        worker = self.workers[-1]
+        assert isinstance(worker, LiveWorker)
+        return worker
+
+
+@dataclass
+class Screen:
+    """What a user interface shows that follows the rules of the port."""
+
+    model: Reducer = field(default_factory=Reducer)
+    told: list[ConnectionEvent] = field(default_factory=list[ConnectionEvent])
+    closed: Closed | None = None
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    def __call__(self, event: ConnectionEvent) -> None:
+        self.told.append(event)
+        match event:
+            case SessionEvent(event=line_):
+                self.model.feed(json.loads(line_))
+            case (
+                SessionResynced(snapshot=Snapshot() as snapshot)
+                | SessionReplaced(snapshot=snapshot)
+            ):
+                self.show(snapshot)
+            case Closed():
+                self.closed = event
+            case _:
+                pass
+        news, self._news = self._news, anyio.Event()
+        news.set()
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.model = Reducer(messages=[json.loads(bytes(m)) for m in snapshot.messages])
+        for event in snapshot.events:
+            self.model.feed(json.loads(event))
+
+    async def until_equal(self, model: Reducer) -> None:
+        """Wait until it shows the same, to the letter."""
+        while canonical(self.model) != canonical(model):
+            assert self.closed is None, self.closed
+            await self._news.wait()
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            await self._news.wait()
+
+
+def canonical(model: Reducer) -> str:
+    return json.dumps([model.messages, model.state], sort_keys=True)

@@ -1,0 +1,100 @@
+"""The real local server over a registry with live fake workers, and the real clients of it."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from connection.daemon import DaemonConnection, Wishes
+from connection.local_stream import dial
+from connection.peer import PeerSettings
+from connection.server import Identity, LocalServer, listen
+from connection.shapes import SessionSummary
+from connection.sqlite_journal import SqliteJournal
+from sessions.domain.keys import ConversationId, ThreadKey
+from sessions.domain.settings import RegistrySettings
+from sessions.registry import Registry
+from tests.support.live_session import LiveLauncher, LiveWorker, Screen
+from tests.support.scenes import PROJECT
+
+KEY = ThreadKey(PROJECT, ConversationId("c1"))
+
+
+class NothingSaved:
+    """A `SavedSessions` with nothing in it."""
+
+    async def list(self, project_dir: str | None) -> Sequence[SessionSummary]:
+        return ()
+
+    async def delete(self, key: ThreadKey) -> None:
+        raise NotImplementedError
+
+
+@dataclass
+class LocalScene:
+    """One daemon, as far as the local protocol sees it."""
+
+    registry: Registry
+    launcher: LiveLauncher
+    path: Path
+    journal: SqliteJournal
+    over: anyio.Event
+
+    def end(self) -> None:
+        """The daemon shuts down, in order."""
+        self.over.set()
+
+    @property
+    def worker(self) -> LiveWorker:
+        return self.launcher.live
+
+    async def dial(self) -> anyio.abc.ByteStream:
+        return await dial(self.path)
+
+    @asynccontextmanager
+    async def client(
+        self, dial: Any = None, **wishes: Any
+    ) -> AsyncGenerator[tuple[DaemonConnection, Screen]]:
+        """A client that follows the thread and shows it."""
+        connection = DaemonConnection(dial or self.dial, None, Wishes(**wishes))
+        screen = Screen()
+        connection.subscribe(screen)
+        async with connection.attached(KEY):
+            screen.show(await connection.get_initial_snapshot())
+            yield connection, screen
+
+
+@asynccontextmanager
+async def a_local_server(
+    folder: Path,
+    launcher: LiveLauncher | None = None,
+    settings: PeerSettings | None = None,
+    revision: int = 1,
+    **registry_settings: Any,
+) -> AsyncGenerator[LocalScene]:
+    """A daemon's registry, journal and local server, in this process."""
+    launcher = launcher or LiveLauncher()
+    registry = Registry(launcher, RegistrySettings(**registry_settings))
+    journal = SqliteJournal(folder)
+    identity = Identity(
+        app_version="test", generation="g", pid=1, process_start=None, revision=revision
+    )
+    server = LocalServer(registry, NothingSaved(), journal, identity, settings)
+    path = folder / "daemon.sock"
+    with journal.opened(), listen(path) as listener:
+        async with registry.serving(), anyio.create_task_group() as tasks:
+            over = anyio.Event()
+
+            async def serve(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+                async with journal.serving(), server.serving(listener):
+                    task_status.started()
+                    await over.wait()
+
+            await tasks.start(serve)
+            yield LocalScene(registry, launcher, path, journal, over)
+            over.set()
+            registry.hurry()
