@@ -10,7 +10,7 @@ from connection.events import ConnectionStatus, SessionEvent, SessionResynced
 from connection.failures import Disconnected
 from connection.peer import PeerSettings
 from tests.support.fault_proxy import FaultProxy
-from tests.support.live_session import LiveLauncher
+from tests.support.live_session import LiveLauncher, Screen
 from tests.support.local_scene import a_local_server
 
 PATIENCE = 60.0
@@ -125,20 +125,18 @@ async def test_a_client_that_does_not_keep_up_gets_one_catch_up_and_slows_nobody
 async def test_a_daemon_that_ends_on_purpose_is_not_chased(tmp_path: Path) -> None:
     with anyio.fail_after(PATIENCE):
         async with a_local_server(tmp_path) as scene:
-            connection, screen = None, None
+            screen = Screen()
+            ready = anyio.Event()
+
+            async def follow() -> None:
+                async with scene.client(screen=screen):
+                    ready.set()
+                    await screen.until(lambda: screen.closed is not None)
+
             async with anyio.create_task_group() as tasks:
-                ready = anyio.Event()
-
-                async def follow() -> None:
-                    nonlocal connection, screen
-                    async with scene.client() as (connection, screen):
-                        ready.set()
-                        await screen.until(lambda: screen.closed is not None)
-
                 tasks.start_soon(follow)
                 await ready.wait()
                 scene.end()
-            assert screen is not None and connection is not None
             assert screen.closed is not None
             assert screen.closed.reason == "shutdown"
             assert not any(isinstance(e, ConnectionStatus) for e in screen.told)
@@ -185,6 +183,7 @@ async def test_a_result_that_was_lost_with_the_connection_is_not_made_twice(
 ) -> None:
     """The worker has done it; the answer comes after the connection was cut."""
     launcher = LiveLauncher()
+    admitted: list[str] = []
     with anyio.fail_after(PATIENCE):
         async with (
             a_local_server(tmp_path, launcher) as scene,
@@ -194,7 +193,6 @@ async def test_a_result_that_was_lost_with_the_connection_is_not_made_twice(
         ):
             worker = scene.worker
             worker.answers_prompts = False
-            admitted: list[str] = []
 
             async def prompt() -> None:
                 admitted.append((await connection.prompt("once")).admission)
@@ -205,4 +203,4 @@ async def test_a_result_that_was_lost_with_the_connection_is_not_made_twice(
             await anyio.wait_all_tasks_blocked()
             worker.answer_prompts_now()
         assert admitted == ["started"]
-        assert worker.effects == {"once": 1}
+        assert launcher.live.effects == {"once": 1}

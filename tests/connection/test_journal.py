@@ -1,4 +1,4 @@
-"""The command journal: whatever dies when, a command is carried out at most once; no lie is told."""
+"""The command journal: whatever dies when, a command is carried out at most once."""
 
 import shutil
 import sqlite3

@@ -24,7 +24,8 @@ from connection.shapes import Snapshot
 from sessions.domain.keys import ThreadKey, ThreadOptions
 from tests.support.agui_model import Reducer
 from tests.support.fakes import FakeLauncher, FakeWorker
-from tests.support.scenes import READY, line
+from tests.support.scenes import READY
+from tests.support.scenes import line as line_of
 
 
 class LiveWorker(FakeWorker):
@@ -39,9 +40,9 @@ class LiveWorker(FakeWorker):
         self._unanswered: list[str] = []
         self.says(READY)
 
-    def send(self, line_: bytes) -> None:
-        super().send(line_)
-        frame = json.loads(line_)
+    def send(self, line: bytes) -> None:
+        super().send(line)
+        frame = json.loads(line)
         match frame["type"]:
             case "resume_conversation":
                 self.says(self._snapshot(frame.get("last_messages")))
@@ -53,20 +54,20 @@ class LiveWorker(FakeWorker):
     def say(self, type_: str, **fields: Any) -> None:
         """One event: to the model, and to whoever follows."""
         self.model.feed({"type": type_, **fields})
-        self.says(line(type_, **fields))
+        self.says(line_of(type_, **fields))
 
     def answer_prompts_now(self) -> None:
         """Tell what became of the prompts that were not answered."""
         for command_id in self._unanswered:
             data = {"admission": "started"}
-            self.says(line("command_result", id=command_id, success=True, data=data))
+            self.says(line_of("command_result", id=command_id, success=True, data=data))
         self._unanswered.clear()
 
     def _snapshot(self, last: int | None) -> bytes:
         messages = self.model.snapshot()["messages"]
         first = max(0, len(messages) - last) if last else 0
         window = {"roost.window": {"first": first, "total": len(messages)}} if first else {}
-        return line("MESSAGES_SNAPSHOT", messages=messages[first:], **window)
+        return line_of("MESSAGES_SNAPSHOT", messages=messages[first:], **window)
 
     def _command(self, frame: dict[str, Any]) -> None:
         data: dict[str, Any] = {}
@@ -79,7 +80,7 @@ class LiveWorker(FakeWorker):
                 self._unanswered.append(frame["id"])
                 return
             data = {"admission": "started", "messageId": frame["args"].get("messageId")}
-        self.says(line("command_result", id=frame["id"], success=True, data=data))
+        self.says(line_of("command_result", id=frame["id"], success=True, data=data))
 
 
 class LiveLauncher(FakeLauncher):

@@ -57,11 +57,11 @@ class LocalScene:
 
     @asynccontextmanager
     async def client(
-        self, dial: Any = None, **wishes: Any
+        self, dial: Any = None, screen: Screen | None = None, **wishes: Any
     ) -> AsyncGenerator[tuple[DaemonConnection, Screen]]:
         """A client that follows the thread and shows it."""
         connection = DaemonConnection(dial or self.dial, None, Wishes(**wishes))
-        screen = Screen()
+        screen = screen or Screen()
         connection.subscribe(screen)
         async with connection.attached(KEY):
             screen.show(await connection.get_initial_snapshot())
