@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
+
+from roost.dialling import dial
 
 Event = dict[str, Any]
 
@@ -90,13 +92,10 @@ class TourClient:
 @asynccontextmanager
 async def connected(name: str, port: int, token: str) -> AsyncGenerator[TourClient]:
     """A client that has said hello, and reads."""
-    async with connect(f"ws://127.0.0.1:{port}/ws", max_size=None, proxy=None) as socket:
+    async with dial("127.0.0.1", port, token) as socket:
         client = TourClient(name, socket)
-        hello = {"type": "browser_hello", "client": "desktop", "protocol_version": 2}
-        await socket.send(json.dumps({**hello, "token": token}))
         async with anyio.create_task_group() as reading:
             reading.start_soon(client.read)
-            await client.until("browser_hello_ack", since=0)
             try:
                 yield client
             finally:

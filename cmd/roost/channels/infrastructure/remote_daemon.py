@@ -15,17 +15,16 @@ import anyio
 import structlog
 from anyio import to_thread
 from anyio.abc import TaskGroup
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import WebSocketException
 
-from agui.hello import PROTOCOL_VERSION
 from roost.channels.domain.ports import Line, Receive
 from roost.channels.infrastructure.find_daemon import Address
+from roost.dialling import HelloRefused, dial
 from sessions.domain.frames import resume_conversation
 from sessions.domain.keys import ThreadKey
 from sessions.domain.ports import ThreadView
 
-_HELLO_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 3.0
 _LONGEST_ANSWER = 16 * 2**20
 # How many frames may wait to be written to the daemon; one that reads nothing is lost.
@@ -152,18 +151,13 @@ class _RemoteLine:
                 address = locate()
                 if address is not None:
                     await self._talk(address, thread)
-        except (OSError, WebSocketException, TimeoutError, ValueError) as exc:
+        except (OSError, WebSocketException, HelloRefused, TimeoutError, ValueError) as exc:
             log.info("line_lost", reason=type(exc).__name__)
         finally:
             self.lose()
 
     async def _talk(self, address: Address, thread: ThreadKey) -> None:
-        url = f"ws://{address.host}:{address.port}/ws"
-        async with connect(url, max_size=None, proxy=None, compression=None) as socket:
-            hello = {"type": "browser_hello", "client": "desktop", "token": address.token}
-            await socket.send(json.dumps({**hello, "protocol_version": PROTOCOL_VERSION}))
-            with anyio.fail_after(_HELLO_TIMEOUT):
-                await socket.recv()  # the acknowledgement; a wrong token just closes
+        async with dial(address.host, address.port, address.token) as socket:
             opening = resume_conversation(thread.project_dir, thread.conversation_id)
             await socket.send(opening.decode())
             async with anyio.create_task_group() as tasks:
