@@ -112,13 +112,13 @@ def _launched(
     if say is not None:
         say({VARIABLE: own})
     _limit_open_files(launch.open_files)
-    wakeup, woken = socket.socketpair()
-    wakeup.setblocking(False)
-    woken.setblocking(False)
+    wakeup, woken = os.pipe()
+    os.set_blocking(wakeup, False)
+    os.set_blocking(woken, False)
     for signum in _SIGNALS:
         # A handler must be there for the wake-up; what a signal means is decided in the loop.
         signal.signal(signum, _wake_up)
-    signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     environ = dict(launch.environ)
     environ[VARIABLE] = str(Mark(launch.home, Role.WORKER, launch.keeper))
 
@@ -160,7 +160,7 @@ class Keeper:
     """One worker's keeper, from its worker's start to its own end."""
 
     def __init__(
-        self, launch: Launch, worker: WorkerProcess, wakeup: socket.socket, link: socket.socket
+        self, launch: Launch, worker: WorkerProcess, wakeup: int, link: socket.socket
     ) -> None:
         folder = Path(launch.folder)
         self._launch = launch
@@ -224,7 +224,7 @@ class Keeper:
     def _watch(self) -> None:
         """Tell the kernel what we wait for now."""
         core, worker, read, write = self._core, self._worker, selectors.EVENT_READ, 2
-        self._want(self._wakeup.fileno(), read, self._on_signals)
+        self._want(self._wakeup, read, self._on_signals)
         stdout = read if core.reads_worker and self._ended is None else 0
         self._want(worker.stdout, stdout, self._on_stdout)
         self._want(worker.stderr, read, self._on_stderr)
@@ -325,7 +325,7 @@ class Keeper:
 
     def _on_signals(self, mask: int) -> None:
         with suppress(BlockingIOError):
-            for signum in self._wakeup.recv(4096):
+            for signum in os.read(self._wakeup, 4096):
                 if signum in (signal.SIGTERM, signal.SIGINT):
                     self._core.stop(self._launch.stop_grace, time.monotonic())
                 elif signum == signal.SIGHUP and self._ended is None:
