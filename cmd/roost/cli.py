@@ -25,6 +25,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "rename": ("roost.threads.cli", "rename", "Name a thread's conversation."),
     "status": ("roost.daemon.care", "status", "Show whether the daemon runs, and its threads."),
     "stop": ("roost.daemon.care", "stop", "Stop the daemon and its workers."),
+    "doctor": ("roost.daemon.care", "doctor", "Find and repair what is wrong around the daemon."),
     "logs": ("roost.daemon.care", "logs", "Print the daemon's log."),
     "panel": ("roost.panel.cli", "command", "Open the web panel in a browser, signed in."),
     "trust": ("roost.trust_cli", "command", "Let a project's own settings count in full."),

@@ -81,7 +81,10 @@ def keep(link: socket.socket, program: Program | None, say: SayWhoWeAre | None) 
                 keeper.run()
             code = 0
     except BaseException:
-        traceback.print_exc()
+        # Our stderr is nobody's: it would hold open whatever the daemon was started with.
+        with suppress(OSError):
+            link.setblocking(False)
+            link.send(frame(Kind.STDERR, traceback.format_exc().encode()))
     finally:
         os._exit(code)
 

@@ -151,7 +151,7 @@ class KeeperLauncher:
             self.keeper_argv,
             stdin=childs.fileno(),
             stdout=subprocess.DEVNULL,
-            stderr=None,
+            stderr=subprocess.DEVNULL,
             env=environ,
             cwd="/",
             start_new_session=True,

@@ -67,6 +67,8 @@ def serve_pad(
 def _become_keeper(fd: int, program: Program, room: Room | None) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A keeper may outlive its daemon: it must not hold that one's stderr, a pipe perhaps, open.
+    os.dup2(0, 2)
     os.dup2(fd, 3)
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
     keep(socket.socket(fileno=3), program, room.write if room else None)

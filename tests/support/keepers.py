@@ -3,7 +3,8 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sessions.infrastructure.marks import VARIABLE, Mark, Role, home_mark, roomy
 ROOT = Path(__file__).parents[2]
 KEEPER = (sys.executable, "-P", "-m", "roost.keeper")
 SCRIPTED_PAD = (sys.executable, str(Path(__file__).parent / "workers/scripted_pad.py"))
+SCRIPTED_KEEPER = (sys.executable, str(Path(__file__).parent / "workers/scripted_keeper.py"))
 ENVIRON = {"PATH": "/usr/bin:/bin"}
 
 
@@ -25,11 +27,14 @@ def a_launcher(
     pad: LaunchPad | None = None,
     settings: RegistrySettings | None = None,
 ) -> KeeperLauncher:
-    """Launches `argv` under keepers that leave their files in the folder."""
+    """Launches `argv` under keepers that leave their files in the folder.
+
+    With a pad `argv` has to be that of the scripted worker, which then is what forks run.
+    """
     return KeeperLauncher(
         argv=argv,
         is_ours=pad is not None,
-        keeper_argv=KEEPER,
+        keeper_argv=KEEPER if pad is None else (*SCRIPTED_KEEPER, *argv[2:]),
         environ=ENVIRON,
         folder=folder,
         home=home_mark(folder),
@@ -57,3 +62,11 @@ def a_pad(argv: Sequence[str] = SCRIPTED_PAD) -> Generator[LaunchPad]:
     finally:
         ours.close()
         process.wait(30)
+
+
+def wait_until(holds: Callable[[], bool], patience: float = 30.0) -> None:
+    """Wait for something that other processes do; there is no event for it."""
+    give_up = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < give_up, "it did not come to that in time"
+        time.sleep(0.01)

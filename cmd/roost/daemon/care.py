@@ -7,9 +7,10 @@ import click
 
 from roost.channels.infrastructure.report_reader import read_reports
 from roost.daemon.log_reader import follow, last_lines
+from roost.daemon.processes import find_processes
 from roost.daemon.run_file import RunFile
 from roost.daemon.status import find_status, utc_now
-from roost.daemon.stopping import stop_daemon
+from roost.daemon.stopping import stop_daemon, stop_left_workers
 from roost.exit_codes import ExitCode
 from roost.home import RoostHome
 
@@ -20,14 +21,18 @@ _STOP_MARGIN = 15.0
 @click.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(as_json: bool) -> ExitCode:
-    """Show whether the daemon runs, its threads, and its channels.
+    """Show whether the daemon runs, its threads, its channels, and all of its processes.
 
     Exit code 0 when it answers, 3 when it does not or when there is none.
     """
     home = _home()
     token, trouble = _token(home)
     found = find_status(RunFile(home.daemon_json), token, trouble)
-    found = replace(found, channels=tuple(read_reports(home.channel_reports)))
+    found = replace(
+        found,
+        channels=tuple(read_reports(home.channel_reports)),
+        processes=find_processes(home.path, home.keepers),
+    )
     if as_json:
         click.echo(found.as_json())
     else:
@@ -37,15 +42,55 @@ def status(as_json: bool) -> ExitCode:
 
 
 @click.command("stop")
-def stop() -> ExitCode:
+@click.option(
+    "--keep-workers", is_flag=True, help="Workers go on; the next daemon takes them over."
+)
+def stop(keep_workers: bool) -> ExitCode:
     """Stop the daemon and its workers, and wait until they are gone.
 
     What their conversations hold is safe. Nothing to stop is not an error.
     """
     home = _home()
-    stopped = stop_daemon(RunFile(home.daemon_json), _stop_grace(home) + _STOP_MARGIN)
+    patience = _stop_grace(home) + _STOP_MARGIN
+    stopped = stop_daemon(RunFile(home.daemon_json), patience, keep_workers=keep_workers)
     click.echo(stopped.says, err=not stopped.is_gone)
-    return ExitCode.DONE if stopped.is_gone else ExitCode.FAILED
+    if not stopped.is_gone:
+        return ExitCode.FAILED
+    if not keep_workers and (left := stop_left_workers(home, patience)) is not None:
+        click.echo(left.says, err=not left.is_gone)
+        return ExitCode.DONE if left.is_gone else ExitCode.FAILED
+    return ExitCode.DONE
+
+
+@click.command("doctor")
+@click.option("--fix", is_flag=True, help="Repair what can be repaired.")
+def doctor(fix: bool) -> ExitCode:
+    """Look for what is wrong around the daemon: its files, its workers, what they left behind.
+
+    Works with and without a daemon. Exit code 1 when something is wrong that was not repaired.
+    """
+    from roost.daemon.doctor import Doctor
+
+    examined = Doctor(_home())
+    findings = examined.findings()
+    unrepaired = 0
+    for finding in findings:
+        click.echo(finding.says)
+        if fix and finding.repair is not None:
+            try:
+                finding.repair()
+                click.echo("  repaired")
+                continue
+            except OSError as exc:
+                click.echo(f"  could not be repaired: {exc.strerror}")
+        unrepaired += 1
+    for remark in examined.remarks():
+        click.echo(remark)
+    if not findings:
+        click.echo("Nothing is wrong.")
+    elif unrepaired and not fix:
+        click.echo("'roost doctor --fix' repairs what can be repaired.")
+    return ExitCode.FAILED if unrepaired else ExitCode.DONE
 
 
 @click.command("logs")

@@ -25,13 +25,11 @@ from agent.infrastructure.process import process_start
 from agui.hello import PROTOCOL_VERSION
 from agui.server import HOST
 from roost.daemon.run_file import DaemonRecord, RunFile
+from roost.daemon.stopping import LEAVE_WORKERS
 from roost.exit_codes import ExitCode
 from roost.version import VERSION
 
 log = structlog.get_logger()
-
-LEAVE_WORKERS = signal.SIGUSR1
-"""Ends the daemon as SIGTERM does, but its workers go on for the next one."""
 
 
 class Workers(Protocol):

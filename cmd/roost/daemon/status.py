@@ -7,12 +7,13 @@ in scripts and prompts, and should be done before anybody notices.
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from roost.daemon.processes import ProcessInfo
 from roost.daemon.run_file import DaemonRecord, NotRunning, RunFile
 
 _WIDEST_CELL = 60
@@ -31,6 +32,7 @@ class Status:
     threads: tuple[ThreadInfo, ...] | None
     note: str | None
     channels: tuple[ChannelInfo, ...] = ()
+    processes: tuple[ProcessInfo, ...] = ()
 
     @property
     def is_reachable(self) -> bool:
@@ -44,6 +46,7 @@ class Status:
                 "daemon": asdict(self.record) if self.record else None,
                 "threads": self.threads,
                 "channels": self.channels,
+                "processes": [asdict(process) for process in self.processes],
                 "note": self.note,
             },
             indent=2,
@@ -67,6 +70,8 @@ class Status:
             yield _channel_line(channel, now)
         if self.threads is not None:
             yield from _thread_lines(self.threads)
+        if self.processes:
+            yield from _process_lines(self.processes)
 
 
 def find_status(run_file: RunFile, token: str | None, trouble: str | None = None) -> Status:
@@ -116,6 +121,28 @@ def _channel_line(channel: ChannelInfo, now: datetime) -> str:
     return f"{_cell(channel.get('channel'))}: unknown."
 
 
+def _process_lines(processes: tuple[ProcessInfo, ...]) -> Iterator[str]:
+    yield ""
+    rows = [("PROCESS", "AGE", "MEMORY", "PID", "CONVERSATION")]
+    rows += [
+        (
+            process.role,
+            age_text(process.age_seconds),
+            "-" if process.memory_bytes is None else f"{process.memory_bytes / 2**20:.0f} MB",
+            str(process.pid),
+            _cell(process.conversation_id or "-"),
+        )
+        for process in processes
+    ]
+    yield from _table(rows)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
 def _thread_lines(threads: tuple[ThreadInfo, ...]) -> Iterator[str]:
     if not threads:
         yield "It has no threads."
@@ -133,9 +160,7 @@ def _thread_lines(threads: tuple[ThreadInfo, ...]) -> Iterator[str]:
         )
         for thread in threads
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from _table(rows)
 
 
 def _cell(value: object) -> str:

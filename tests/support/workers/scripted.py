@@ -23,6 +23,40 @@ def echo() -> None:
         say(type="ECHO", line=line.rstrip("\n"))
 
 
+def counts() -> None:
+    """A thread's worker: a run counts to the number in its message, and asks when that is odd."""
+    say(type="ready", protocol=1, version="test")
+    for line in sys.stdin:
+        frame = json.loads(line)
+        if frame["type"] == "resume_conversation":
+            say(type="MESSAGES_SNAPSHOT", messages=[])
+        elif frame["type"] == "run_agent_input":
+            last = int(frame["input"]["messages"][0]["content"])
+            say(type="RUN_STARTED", threadId="t", runId="r")
+            for n in range(last):
+                say(type="TEXT_MESSAGE_CONTENT", messageId="m", delta=str(n))
+                time.sleep(0.004)
+            outcome = {"type": "interrupt", "interrupts": [{"id": "i"}]} if last % 2 else None
+            say(type="RUN_FINISHED", threadId="t", runId="r", outcome=outcome)
+
+
+def leaves_processes() -> None:
+    """Starts what tries to get away: two forks, a session of its own, nothing of ours open."""
+    program = (
+        "import os,sys,time\n"
+        "if os.fork(): os._exit(0)\n"
+        "os.setsid()\n"
+        "if os.fork(): os._exit(0)\n"
+        "null = os.open('/dev/null', os.O_RDWR)\n"
+        "[os.dup2(null, fd) for fd in (0, 1, 2)]\n"
+        "open(sys.argv[1], 'a').write(str(os.getpid()) + '\\n')\n"
+        "time.sleep(600)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, sys.argv[2]], check=True)
+    say(type="LEFT")
+    echo()
+
+
 def environment() -> None:
     say(type="ENV", cwd=str(Path.cwd()), argv=sys.argv[2:], env=dict(os.environ))
 

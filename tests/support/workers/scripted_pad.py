@@ -1,4 +1,4 @@
-"""A launch pad whose forks run the scripted worker: `<python> scripted_pad.py <fd>`."""
+"""A launch pad whose forks run the scripted worker: `<python> scripted_pad.py [<word> …] <fd>`."""
 
 import runpy
 import socket
@@ -13,16 +13,16 @@ from sessions.infrastructure.pad_process import serve_pad  # noqa: E402
 from sessions.infrastructure.worker_process import Program  # noqa: E402
 
 
-def warm_up() -> Program:
+def scripted(words: Sequence[str]) -> Program:
+    """The scripted worker, as a program for forks."""
     script = str(Path(__file__).with_name("scripted.py"))
 
     def run(arguments: Sequence[str]) -> None:
-        # The launcher's command is `<python> scripted.py <word>`; only the word is not shared.
-        sys.argv = [script, "echo", *arguments]
+        sys.argv = [script, *(words or ["echo"]), *arguments]
         runpy.run_path(script, run_name="__main__")
 
     return run
 
 
 if __name__ == "__main__":
-    serve_pad(socket.socket(fileno=int(sys.argv[-1])), warm_up, [])
+    serve_pad(socket.socket(fileno=int(sys.argv[-1])), lambda: scripted(sys.argv[1:-1]), [])

@@ -1,0 +1,151 @@
+"""What can be wrong around a daemon, one finding each, and what repairs it.
+
+Looks at files and processes itself, and asks no daemon: it has to work when there is none, when
+its records are gone, and when they lie.
+"""
+
+import os
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from roost.daemon.run_file import NotRunning, RunFile
+from roost.home import RoostHome
+from sessions.infrastructure.keeper_files import KeeperFiles, read_descriptor
+from sessions.infrastructure.marks import (
+    Marked,
+    Role,
+    home_mark,
+    marked_processes,
+    process_start,
+)
+from sessions.infrastructure.sweep import ownerless
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be. Without `repair` only a person can help."""
+
+    says: str
+    repair: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor:
+    """Looks at one home."""
+
+    home: RoostHome
+
+    def findings(self) -> list[Finding]:
+        """Everything that is wrong now."""
+        processes = list(marked_processes(home_mark(self.home.path)))
+        return [
+            *self._of_run_folder(),
+            *self._of_run_file(),
+            *self._of_token(),
+            *self._of_keeper_files(processes),
+            *self._of_processes(processes),
+        ]
+
+    def remarks(self) -> list[str]:
+        """What is no fault, but good to know."""
+        found = RunFile(self.home.daemon_json).look()
+        if not isinstance(found, NotRunning):
+            return []
+        keepers = living_keepers(self.home)
+        if not keepers:
+            return []
+        count = len(keepers)
+        text = f"No daemon runs, and {count} workers go on without one: 'roost daemon' takes them"
+        return [f"{text} over, 'roost stop' ends them."]
+
+    def _of_run_folder(self) -> Iterator[Finding]:
+        for folder in (self.home.run, self.home.keepers):
+            if folder.exists() and not folder.is_dir():
+                yield Finding(f"{folder} is a file, and should be a folder.", folder.unlink)
+            elif folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+                yield Finding(
+                    f"{folder} can't be written, so no worker outlives the daemon. Give it back to"
+                    " its user (chown, chmod u+rwx)."
+                )
+
+    def _of_run_file(self) -> Iterator[Finding]:
+        file = RunFile(self.home.daemon_json)
+        found = file.look()
+        if isinstance(found, NotRunning) and found.note is not None:
+            yield Finding(found.note, file.remove)
+
+    def _of_token(self) -> Iterator[Finding]:
+        token = self.home.token
+        with suppress(OSError):
+            mode = stat.S_IMODE(token.stat().st_mode)
+            if mode & 0o077:
+                says = f"{token} is open to other users (mode {mode:o})."
+                yield Finding(says, lambda: token.chmod(0o600))
+            if not token.read_bytes().strip():
+                yield Finding(f"{token} is empty; the next start makes a new one.", token.unlink)
+
+    def _of_keeper_files(self, processes: list[Marked]) -> Iterator[Finding]:
+        keepers = {p.mark.keeper: p for p in processes if p.mark.role is Role.KEEPER}
+        for file in _files(self.home.keepers, "*.json"):
+            descriptor = read_descriptor(file)
+            files = KeeperFiles(self.home.keepers, file.stem)
+            if descriptor is None and file.stem not in keepers:
+                yield Finding(f"{file} is damaged, and its keeper is gone.", files.remove)
+            elif descriptor is not None and not _is_alive(descriptor.pid, descriptor.process_start):
+                yield Finding(
+                    f"{file} is left from a keeper that is gone (pid {descriptor.pid}).",
+                    files.remove,
+                )
+        for file in _files(self.home.keepers, "*.sock"):
+            is_known = (self.home.keepers / f"{file.stem}.json").exists()
+            if file.stem not in keepers and not is_known:
+                yield Finding(f"{file} is left from a keeper that is gone.", file.unlink)
+
+    def _of_processes(self, processes: list[Marked]) -> Iterator[Finding]:
+        for process in processes:
+            if process.mark.role is Role.KEEPER and not self._is_published(process):
+                yield Finding(
+                    f"The keeper {process.pid} has lost its files, so that no daemon finds it.",
+                    _sending(process, signal.SIGHUP),
+                )
+        for process in ownerless(processes, self._pad_of_daemon(processes)):
+            what = "launch pad" if process.mark.role is Role.PAD else "process of a thread"
+            yield Finding(
+                f"The {what} {process.pid} has no owner any more.",
+                _sending(process, signal.SIGKILL),
+            )
+
+    def _pad_of_daemon(self, processes: list[Marked]) -> int | None:
+        found = RunFile(self.home.daemon_json).look()
+        daemon = None if isinstance(found, NotRunning) else found.record.pid
+        pads = (p for p in processes if p.mark.role is Role.PAD and p.parent == daemon)
+        return next((p.pid for p in pads), None)
+
+    def _is_published(self, keeper: Marked) -> bool:
+        files = KeeperFiles(self.home.keepers, keeper.mark.keeper)
+        descriptor = read_descriptor(files.descriptor)
+        return descriptor is not None and files.address.exists()
+
+
+def living_keepers(home: RoostHome) -> list[Marked]:
+    """The keepers that run for this home."""
+    return [p for p in marked_processes(home_mark(home.path)) if p.mark.role is Role.KEEPER]
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.glob(pattern)) if folder.is_dir() else []
+
+
+def _sending(process: Marked, signum: signal.Signals) -> Callable[[], None]:
+    def send() -> None:
+        process.end(signum)
+
+    return send
+
+
+def _is_alive(pid: int, start: str) -> bool:
+    return process_start(pid) == start

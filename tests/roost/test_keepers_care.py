@@ -1,0 +1,170 @@
+"""`roost stop --keep-workers`, `status` and `doctor` around real daemons and their keepers."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from websockets.asyncio.client import connect
+
+from roost.daemon.doctor import living_keepers
+from sessions.infrastructure.marks import (
+    VARIABLE,
+    Mark,
+    Role,
+    home_mark,
+    marked_processes,
+    process_start,
+)
+from tests.roost.conftest import PATIENCE, Machine
+from tests.support.keepers import wait_until
+
+SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
+WORKER = json.dumps([sys.executable, SCRIPTED, "counts"])
+SETTINGS = {"ROOST_WORKER__COMMAND": WORKER, "ROOST_BINDING__TOKEN": "t"}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The client library runs on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(machine: Machine) -> Generator[None]:
+    yield
+    for process in marked_processes(home_mark(machine.home.path)):
+        process.end()
+
+
+async def open_thread(machine: Machine, project: Path) -> int:
+    """A daemon's thread with a worker. Returns the worker's pid."""
+    async with connect(f"ws://127.0.0.1:{machine.record()['port']}/ws", proxy=None) as client:
+        await client.send('{"type":"browser_hello","token":"t","protocol_version":2}')
+        opening = {"type": "resume_conversation", "project_dir": str(project), "id": "c"}
+        await client.send(json.dumps(opening))
+        with anyio.fail_after(PATIENCE):
+            while "MESSAGES_SNAPSHOT" not in str(await client.recv()):
+                pass
+    (thread,) = status(machine)["threads"]
+    return int(thread["worker_pid"])
+
+
+def status(machine: Machine) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(machine.run("status", "--json", **SETTINGS)[1])
+    return found
+
+
+def doctor(machine: Machine, *arguments: str) -> tuple[int, str]:
+    code, out, _ = machine.run("doctor", *arguments, **SETTINGS)
+    return code, out
+
+
+async def test_a_plain_stop_ends_the_workers(machine: Machine, tmp_path: Path) -> None:
+    machine.daemon(**SETTINGS)
+    worker = await open_thread(machine, tmp_path)
+    code, out, _ = machine.run("stop", **SETTINGS)
+    assert (code, "and its workers have stopped" in out) == (0, True)
+    assert process_start(worker) is None
+    assert not list(marked_processes(home_mark(machine.home.path)))
+
+
+async def test_keep_workers_leaves_them_to_the_next_daemon(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.daemon(**SETTINGS)
+    worker = await open_thread(machine, tmp_path)
+    (before,) = status(machine)["threads"]
+    code, out, _ = machine.run("stop", "--keep-workers", **SETTINGS)
+    assert (code, "go on for the next one" in out) == (0, True)
+    assert process_start(worker) is not None
+    code, out = doctor(machine)
+    assert code == 0
+    assert "1 workers go on without one" in out
+    machine.daemon(**SETTINGS)
+    (after,) = status(machine)["threads"]
+    assert (after["worker_pid"], after["generation"]) == (worker, before["generation"])
+
+
+async def test_stop_without_a_daemon_ends_what_goes_on_without_one(
+    machine: Machine, tmp_path: Path
+) -> None:
+    daemon = machine.daemon(**SETTINGS)
+    worker = await open_thread(machine, tmp_path)
+    daemon.kill()
+    daemon.communicate(timeout=PATIENCE)
+    code, out, _ = machine.run("stop", **SETTINGS)
+    assert (code, "1 workers that had gone on" in out) == (0, True)
+    assert process_start(worker) is None
+
+
+async def test_status_shows_keepers_and_workers_with_age_and_memory(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.daemon(**SETTINGS)
+    worker = await open_thread(machine, tmp_path)
+    shown = {p["role"]: p for p in status(machine)["processes"]}
+    assert shown["worker"]["pid"] == worker
+    for role in ("keeper", "worker"):
+        assert shown[role]["conversation_id"] == "c"
+        assert shown[role]["memory_bytes"] > 100_000
+        assert 0 <= shown[role]["age_seconds"] < 600
+    _, out, _ = machine.run("status", **SETTINGS)
+    assert "PROCESS" in out
+    assert f"{worker}" in out
+
+
+async def test_doctor_finds_nothing_wrong_with_a_daemon_at_work(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.daemon(**SETTINGS)
+    await open_thread(machine, tmp_path)
+    assert doctor(machine) == (0, "Nothing is wrong.\n")
+
+
+async def test_doctor_repairs_all_that_a_crash_can_leave(machine: Machine, tmp_path: Path) -> None:
+    """The daemon's own records are gone, a keeper's files are, a keeper was killed: all at once."""
+    daemon = machine.daemon(**SETTINGS)
+    await open_thread(machine, tmp_path)
+    daemon.kill()
+    daemon.communicate(timeout=PATIENCE)
+    home = home_mark(machine.home.path)
+    orphan = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        env={VARIABLE: str(Mark(home, Role.WORKER, "e" * 32))},
+    )
+    try:
+        wait_until(lambda: any(p.pid == orphan.pid for p in marked_processes(home)))
+        (keeper,) = living_keepers(machine.home)
+        for file in list(machine.home.keepers.iterdir()):
+            file.unlink()
+        (machine.home.keepers / f"{'d' * 32}.sock").touch()
+        (machine.home.keepers / f"{'c' * 32}.json").write_text("{")
+        machine.home.token.write_text("x")
+        machine.home.token.chmod(0o644)
+        code, out = doctor(machine)
+        assert code == 1
+        for says in (
+            "ended without cleaning up",
+            "is open to other users",
+            "is damaged, and its keeper is gone",
+            ".sock is left from a keeper",
+            f"The keeper {keeper.pid} has lost its files",
+            f"The process of a thread {orphan.pid} has no owner",
+        ):
+            assert says in out
+        code, out = doctor(machine, "--fix")
+        assert (code, out.count("  repaired")) == (0, 6)
+        assert orphan.wait(PATIENCE) == -signal.SIGKILL
+        wait_until(lambda: doctor(machine)[1].startswith("No daemon runs, and 1 workers"))
+    finally:
+        orphan.kill()
+        orphan.wait(PATIENCE)
+    machine.daemon(**SETTINGS)
+    assert len(status(machine)["threads"]) == 1
+    assert process_start(keeper.pid) is not None

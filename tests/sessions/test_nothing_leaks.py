@@ -1,0 +1,174 @@
+"""Daemon, pad, keepers and workers are killed at any time, in any combination: nothing is left.
+
+And nobody else is hurt: bystanders with look-alike names, other homes' marks and pids that files of
+ours name are there all the time. `benchmarks/kills.py` does the same for longer.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
+from sessions.infrastructure.keeper_files import read_descriptor
+from sessions.infrastructure.marks import (
+    VARIABLE,
+    Mark,
+    Marked,
+    Role,
+    home_mark,
+    marked_processes,
+    process_start,
+)
+from sessions.infrastructure.sweep import Sweeper, ownerless
+from tests.support.keepers import a_launcher, wait_until
+from tests.support.kills import kill_at_random
+
+SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
+SLEEPING = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def test_two_hundred_kills_at_random_leave_nothing_and_hit_nobody_else(tmp_path: Path) -> None:
+    """What is left costs memory until the next reboot; a wrong kill costs somebody's work."""
+    killing = kill_at_random(tmp_path, 200, threads=4, seed=int.from_bytes(os.urandom(4)))
+    assert {"daemon", "keep", "work"} <= set(killing.kills)
+
+
+async def test_what_left_group_session_and_stdin_ends_with_its_worker(tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    argv = (sys.executable, SCRIPTED, "leaves-processes", str(away))
+    thread = ThreadKey(str(tmp_path), ConversationId("c"))
+    with anyio.fail_after(30):
+        launch = a_launcher(tmp_path / "keepers", argv)
+        async with launch(thread, ThreadOptions(), "t") as worker:
+            async for _ in worker:
+                break
+            await anyio.to_thread.run_sync(wait_until, lambda: _written(away))
+            assert process_start(int(away.read_text())) is not None
+            worker.stop(5.0)
+            async for _ in worker:
+                pass
+            # Whoever is told of the end finds it done.
+            assert process_start(int(away.read_text())) is None
+
+
+async def test_only_what_cleared_its_environment_evades_once_its_keeper_was_killed(
+    tmp_path: Path,
+) -> None:
+    """SECURITY.md says that this is the one way; with a living keeper it is none."""
+    clearing = "import os,sys; os.execve(sys.executable, [sys.executable, '-c', sys.argv[1]], {})"
+    away = tmp_path / "away"
+    program = (
+        "import os,subprocess,sys\n"
+        'print(\'{"type":"UP"}\', flush=True)\n'
+        f"sleep = {SLEEPING[2]!r}\n"
+        f"argv = [sys.executable, '-c', {clearing!r}, sleep]\n"
+        "a = subprocess.Popen(argv, start_new_session=True)\n"
+        "b = subprocess.Popen([sys.executable, '-c', sleep], start_new_session=True)\n"
+        f"open({str(away)!r}, 'w').write(f'{{a.pid}} {{b.pid}}')\n"
+        'print(\'{"type":"UP"}\', flush=True)\n'
+        "sys.stdin.read()\n"
+    )
+    home = home_mark(tmp_path / "keepers")
+    launch = a_launcher(tmp_path / "keepers", (sys.executable, "-c", program))
+    thread = ThreadKey(str(tmp_path), ConversationId("c"))
+    with anyio.fail_after(30):
+        async with launch(thread, ThreadOptions(), "t") as worker:
+            seen = 0
+            while seen < 2:
+                seen += len(await worker.__anext__())
+            cleared, marked = (int(pid) for pid in away.read_text().split())
+            wait_until(lambda: Path(f"/proc/{cleared}/environ").read_bytes() == b"")
+            (keeper,) = (p for p in marked_processes(home) if p.mark.role is Role.KEEPER)
+            keeper.end()
+            async for _ in worker:
+                pass
+            assert worker.is_lost
+    Sweeper(home, os.getpid()).sweep()
+    try:
+        wait_until(lambda: process_start(marked) is None)
+        assert process_start(cleared) is not None
+        assert not list(marked_processes(home))
+    finally:
+        os.kill(cleared, signal.SIGKILL)
+
+
+def test_a_pid_that_was_used_again_is_not_hit(tmp_path: Path) -> None:
+    home = home_mark(tmp_path)
+    mark = Mark(home, Role.WORKER, "a" * 32)
+    process = subprocess.Popen(SLEEPING, env={VARIABLE: str(mark)})
+    try:
+        wait_until(lambda: bool(list(marked_processes(home))))
+        (found,) = marked_processes(home)
+        earlier = Marked(found.pid, str(int(found.start) - 1), found.parent, mark)
+        assert not earlier.end()
+        other = Marked(found.pid, found.start, found.parent, Mark(home, Role.WORKER, "b" * 32))
+        assert not other.end()
+        assert process.poll() is None
+        assert found.end()
+        assert process.wait(30) == -signal.SIGKILL
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("role", "keeper", "is_ended"),
+    [
+        (Role.WORKER, "a", False),  # its keeper lives
+        (Role.WORKER, "b", True),
+        (Role.KEEPER, "b", False),
+        (Role.PAD, "0", True),
+    ],
+)
+def test_who_is_without_an_owner(role: Role, keeper: str, is_ended: bool) -> None:
+    living = Marked(1, "1", 0, Mark("h", Role.KEEPER, "a"))
+    process = Marked(2, "1", 99, Mark("h", role, keeper))
+    assert (process in ownerless([living, process], own_pad=3)) is is_ended
+
+
+def test_our_own_pad_and_what_it_has_just_forked_are_let_be() -> None:
+    pad = Marked(3, "1", 2, Mark("h", Role.PAD, "0"))
+    forked = Marked(4, "1", 3, Mark("h", Role.PAD, "0"))
+    assert ownerless([pad, forked], own_pad=3) == []
+
+
+async def test_where_no_descriptor_can_be_left_a_worker_ends_with_its_daemon(
+    tmp_path: Path,
+) -> None:
+    """The run folder is a file: nobody could find the keeper again, so it must not go on alone."""
+    (tmp_path / "keepers").write_text("")
+    launch = a_launcher(tmp_path / "keepers", (sys.executable, SCRIPTED, "echo"))
+    thread = ThreadKey(str(tmp_path), ConversationId("c"))
+    with anyio.fail_after(30):
+        launch.leaves_workers = True
+        async with launch(thread, ThreadOptions(), "t") as worker:
+            worker.send(b"x")
+            assert await worker.__anext__()
+            pid = worker.pid
+        await anyio.to_thread.run_sync(wait_until, lambda: process_start(pid) is None)
+
+
+async def test_lost_files_are_left_anew_on_request(tmp_path: Path) -> None:
+    folder = tmp_path / "keepers"
+    launch = a_launcher(folder, (sys.executable, SCRIPTED, "echo"))
+    thread = ThreadKey(str(tmp_path), ConversationId("c"))
+    with anyio.fail_after(30):
+        async with launch(thread, ThreadOptions(), "t"):
+            (keeper,) = (
+                p for p in marked_processes(home_mark(folder)) if p.mark.role is Role.KEEPER
+            )
+            for file in list(folder.iterdir()):
+                file.unlink()
+            keeper.end(signal.SIGHUP)
+            file = folder / f"{keeper.mark.keeper}.json"
+            await anyio.to_thread.run_sync(wait_until, lambda: read_descriptor(file) is not None)
+
+
+def _written(file: Path) -> bool:
+    return file.exists() and file.read_text().endswith("\n")
