@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -83,6 +84,14 @@ class _Tour:
                 await self._command(desktop, phone)
                 await self._lose_a_client(daemon, desktop, phone)
                 await self._crash(daemon, phone)
+                if sys.platform == "linux":
+                    worker, mark = await self._kill_the_daemon(daemon, phone)
+            if sys.platform != "linux":
+                await self._end(daemon)
+                return
+            seen = _streamed(phone.events[mark:])
+        async with a_daemon(self.home) as daemon:
+            await self._go_on(daemon, worker, seen)
             await self._end(daemon)
 
     async def _open(self, daemon: TourDaemon, desktop: TourClient, phone: TourClient) -> None:
@@ -186,6 +195,42 @@ class _Tour:
         self._expect(thread["worker_pid"] != killed, "a new worker is there")
         self._expect(proof.read_text() == "once\n", "the command ran exactly once")
         self._checked(f"answered now: worker {thread['worker_pid']} ran the command, exactly once")
+
+    async def _kill_the_daemon(self, daemon: TourDaemon, phone: TourClient) -> tuple[int, int]:
+        """Returns the worker that goes on, and from where the phone's events of this run are."""
+        self._says("The daemon itself is killed (SIGKILL) in the middle of a run")
+        began = await phone.say("slow 40", "m-kill")
+        mark = began
+        for _ in range(5):
+            event = await phone.until("TEXT_MESSAGE_CONTENT", since=mark)
+            mark = phone.events.index(event, mark) + 1
+        (thread,) = await daemon.threads()
+        daemon.process.kill()
+        await daemon.process.wait()
+        self._expect(_is_alive(thread["worker_pid"]), "the worker goes on without it")
+        self._checked(f"no daemon is there; worker {thread['worker_pid']} goes on")
+        return thread["worker_pid"], began
+
+    async def _go_on(self, daemon: TourDaemon, worker: int, seen: str) -> None:
+        (thread,) = await daemon.threads()
+        self._expect(thread["worker_pid"] == worker, "the new daemon took the worker over")
+        self._checked(f"a new daemon has taken worker {worker} over, its run {thread['status']}")
+        async with connected("the phone", daemon.port, daemon.token) as phone:
+            snapshot = await phone.open(str(self.project), _THREAD)
+            partial = _text_of(snapshot["messages"][-1])
+            await daemon.until_status(_THREAD, "idle")
+            # The same socket is answered in order: with this answer all events are here.
+            await phone.send(type="command", id="after", name="get_state", args={})
+            await phone.until("command_result", since=0)
+            shown = partial + _streamed(phone.events)
+            self._expect(shown.startswith(seen), "what was seen before is still so")
+            words = [f"word{number}" for number in range(1, 41)]
+            counted = [word for word in shown.split() if word in words]
+            self._expect(counted == words, f"each word came once: {counted}")
+            self._checked(
+                f"the phone is back: {len(counted)} words, {len(seen.split())} of them from"
+                " before, none lost, none doubled"
+            )
 
     async def _end(self, daemon: TourDaemon) -> None:
         self._says("The daemon is told to stop")
