@@ -108,14 +108,20 @@ class Conversation:
         while True:
             self._changed = anyio.Event()
             now = anyio.current_time()
-            self.chat.saw_views(self.daemon.views(), now)
+            if not self._has_frames():
+                # Not before: a view must never be held against what is older than it.
+                self.chat.saw_views(self.daemon.views(), now)
             self._keep_lines(now)
             self._send_orders()
             self.tell()
-            if await self._read():
+            if self._has_frames():
+                await self._read()
                 continue
             with anyio.CancelScope(deadline=self._next_look(now)):
                 await self._changed.wait()
+
+    def _has_frames(self) -> bool:
+        return any(followed.frames for followed in self._lines.values())
 
     def tell(self) -> None:
         """What the chat decided is kept, shown and handed over."""
@@ -166,8 +172,8 @@ class Conversation:
         followed.line.send(msgspec.json.encode(frame))
         return True
 
-    async def _read(self) -> bool:
-        """Take in what came. True when there is more, or something changed."""
+    async def _read(self) -> None:
+        """Take in what came, so much at once."""
         count = 0
         for thread, followed in list(self._lines.items()):
             while followed.frames and count < _FRAMES_AT_ONCE:
@@ -176,7 +182,6 @@ class Conversation:
             if self.chat.is_joined(thread):
                 self._again_at.pop(thread, None)
         await anyio.lowlevel.checkpoint()
-        return count > 0
 
     # Messages to the agent
 

@@ -153,12 +153,14 @@ class Chat:
         return view is not None and (view.run_id is not None or bool(view.interrupts))
 
     def saw_views(self, views: Sequence[ThreadView], now: float) -> None:
-        """What the daemon knows of all threads."""
+        """What the daemon knows of all threads, when all that came before it was taken."""
         self._views = {ThreadKey.parse(v.project_dir, v.conversation_id): v for v in views}
         for key, reader in self._readers.items():
             view = self._views.get(key)
-            if reader.is_joined and view is not None and view.status == "idle":
+            if reader.is_joined and reader.run_id is None and view and view.status == "idle":
                 self._inbox.not_open(key, now)
+                if key == self.state.thread:
+                    self._transcript.finish(now)
 
     def followed(self, thread: ThreadKey) -> None:
         """A line to a thread begins; its snapshot comes."""
@@ -294,8 +296,6 @@ class Chat:
                 self._send_inputs(thread)
                 if own:
                     self._transcript.joined(news, now)
-                    if not self._goes_on(thread):
-                        self._transcript.finish(now)
             case Taken(ids):
                 self._taken(ids)
             case Began(ids):

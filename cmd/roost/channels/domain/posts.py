@@ -221,7 +221,9 @@ class Screen:
     def done(self, step: Step, message_id: MessageId, now: float) -> None:
         """The message is there, and as it should be."""
         post = step.post
-        part = Part(message_id, _digest(step.message))
+        # What was found may be an earlier state of it: to be put right by an edit.
+        is_known = step.kind != "find" or not self.limits.edits
+        part = Part(message_id, _digest(step.message) if is_known else "")
         if step.index < len(post.parts):
             post.parts[step.index] = part
         else:

@@ -70,14 +70,22 @@ class Transcript:
         elif text.strip():
             self._end_tools()
             self.state.saw(id_)
-            self.screen.put(Post(key=f"text:{id_}", text=_shown(text), grows=True), now)
+            self._begin(id_, text, now)
         post = self.screen.keyed(f"text:{id_}")
         if is_whole and post is not None and post.grows:
             self._whole(post, text, now)
 
+    def _begin(self, id_: str, text: str, now: float) -> None:
+        """The newest text stays at hand: only what comes behind it shows that it is whole."""
+        for post in self.screen.posts:
+            if post.key.startswith("text:"):
+                post.is_kept = False
+        post = Post(key=f"text:{id_}", text=_shown(text), grows=True, is_kept=True)
+        self.screen.put(post, now)
+
     def _grow(self, id_: str, text: str) -> None:
         post = self.screen.keyed(f"text:{id_}")
-        if post is not None and post.grows:
+        if post is not None:
             post.text = _shown(text)
 
     def _whole(self, post: Post, text: str, now: float) -> None:
