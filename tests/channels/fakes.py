@@ -233,9 +233,16 @@ class MemoryDisk:
 class FakeReports:
     def __init__(self) -> None:
         self.conditions: list[Condition] = []
+        self._news = anyio.Event()
 
     async def report(self, condition: Condition) -> None:
         self.conditions.append(condition)
+        news, self._news = self._news, anyio.Event()
+        news.set()
+
+    async def until(self, status: str) -> None:
+        while not any(condition.status == status for condition in self.conditions):
+            await self._news.wait()
 
     @property
     def last(self) -> Condition:

@@ -177,6 +177,7 @@ class Channel:
     def _begin(self, state: ChatState, tasks: TaskGroup) -> Conversation:
         project = self.projects.get(state.id, self.rules.project)
         chat = Chat(state, replace(self.rules, project=project), self.service, self._own_name)
+        chat.saw_views(self.daemon.views(), anyio.current_time())
         conversation = Conversation(
             chat=chat,
             service=self.service,

@@ -139,7 +139,7 @@ class Inbox:
 
     def replied(self, post: Post, text: str, by: str, now: float) -> bool:
         """An answer in words, to a decision's post. False: the post asks nothing any more."""
-        _, number, index = post.key.split(":")
+        _, number, index, _ = post.key.split(":", 3)
         decision = next((d for d in self.state.decisions if d.number == int(number)), None)
         if decision is None or decision.is_closed or decision.verdict is not None:
             return False
@@ -227,4 +227,4 @@ class Inbox:
 
 
 def _key(decision: Decision, index: int) -> str:
-    return f"ask:{decision.number}:{index}"
+    return f"ask:{decision.number}:{index}:{decision.id}"

@@ -35,6 +35,8 @@ class Menus:
     is_folder: Callable[[str], bool]
     _wanted: str | None = None
     """The beginning of an id that `/conversations` was asked for."""
+    _selects: bool = False
+    """A model was chosen: the lists that answer that are no menus."""
 
     def run(
         self,
@@ -68,7 +70,7 @@ class Menus:
                 self._wanted = command.argument or None
                 self._panel("list_conversations")
             case "model" if command.argument:
-                self._panel("select_model", model=command.argument)
+                self._select(command.argument)
             case "model":
                 self._panel("list_models")
             case "mode" if command.argument in MODES:
@@ -91,7 +93,7 @@ class Menus:
                 self.choose_project(rest, first)
                 self._say(f"The agent works in {code(rest)} now.", now)
             case "model":
-                self._panel("select_model", model=rest)
+                self._select(rest)
             case "mode":
                 self._panel("set_mode", mode=rest)
             case _:
@@ -105,6 +107,8 @@ class Menus:
                 self._conversations(cast("list[dict[str, Any]]", frame.get(kind) or []), now)
             case "models":
                 self._models(frame, now)
+            case _ if self._selects:
+                self._selects = False  # the second part of the answer to a choice of a model
             case _:
                 self._say(f"Mode: {inline(str(frame.get('mode')))}.", now)
 
@@ -135,9 +139,12 @@ class Menus:
         wanted, self._wanted = self._wanted, None
         project_dir = self.state.project_dir or "/"
         if wanted is not None:
-            fitting = [c for c in found if str(c.get("id")).startswith(wanted)]
+            ids = [str(conversation.get("id")) for conversation in found]
+            fitting = [id_ for id_ in ids if id_ == wanted] or [
+                id_ for id_ in ids if id_.startswith(wanted)
+            ]
             if len(fitting) == 1:
-                self._open(ThreadKey.parse(project_dir, str(fitting[0].get("id"))), now)
+                self._open(ThreadKey.parse(project_dir, fitting[0]), now)
                 return
             many = "Several conversations begin" if fitting else "No conversation begins"
             self._say(f"{many} with {code(wanted)}. /conversations lists them.", now)
@@ -207,6 +214,10 @@ class Menus:
     def _panel(self, kind: str, **members: str) -> None:
         self.order({"type": kind, "project_dir": self.state.project_dir, **members})
 
+    def _select(self, model: str) -> None:
+        self._selects = True
+        self._panel("select_model", model=model)
+
     def _models(self, frame: Mapping[str, Any], now: float) -> None:
         current = str(frame.get("current") or "")
         names = [str(name) for name in cast("list[object]", frame.get("models") or [])]
@@ -216,6 +227,9 @@ class Menus:
             if name != current
         ]
         known = f"The model is {code(current)}." if current else "No model is set."
+        if self._selects:
+            self._say(known, now)
+            return
         self._menu(f"{known} `/model provider:name` takes any other.", rows, now)
 
     # Words

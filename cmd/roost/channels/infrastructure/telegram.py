@@ -108,7 +108,13 @@ _UNSUPPORTED = {
 class Telegram:
     """One bot. Implements `Messaging`."""
 
-    def __init__(self, token: str, api_url: str = API_URL, poll_timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        token: str,
+        api_url: str = API_URL,
+        poll_timeout: float = 30.0,
+        limits: Limits | None = None,
+    ) -> None:
         """Raises BadToken when the token can't be one."""
         if not _is_token(token):
             raise BadToken("it does not look like a bot's token; @BotFather gives one")
@@ -118,7 +124,7 @@ class Telegram:
             api=TelegramAPIServer.from_base(api_url), timeout=_REQUEST_TIMEOUT
         )
         self._bot = Bot(token, session=self._session)
-        self.limits = Limits()
+        self.limits = limits or Limits()
         _warm_up(self._bot)
 
     @asynccontextmanager
