@@ -41,6 +41,11 @@ class Talk:
     attachments: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     runs: int = 0
 
+    @property
+    def open_call(self) -> str:
+        assert self.suspended is not None
+        return str(self.suspended["outcome"]["interrupts"][0]["id"])
+
 
 class EchoAgents:
     """Implements `LaunchWorker`."""

@@ -12,6 +12,10 @@ from tests.support.time import HOUR, MINUTE, virtual_time
 pytestmark = virtual_time
 
 
+def nowhere(path: str) -> bool:
+    return False
+
+
 def conversations(scene: Scene) -> list[str]:
     return [key.conversation_id for key in scene.agents.talks]
 
@@ -148,7 +152,7 @@ async def test_without_a_folder_the_chat_says_how_to_choose_one() -> None:
 
 
 async def test_a_folder_that_does_not_exist_is_not_chosen() -> None:
-    async with a_chat(is_folder=lambda path: False) as scene:
+    async with a_chat(is_folder=nowhere) as scene:
         shown = await scene.says("/project /nowhere")
         assert "There is no folder /nowhere" in shown.text
         await scene.says("hello")

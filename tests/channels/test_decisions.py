@@ -82,7 +82,7 @@ async def test_what_was_decided_elsewhere_closes_here_and_says_what() -> None:
         for status, words in (("resolved", "Approved"), ("cancelled", "Declined")):
             asked = await scene.says("ask for something")
             other = await scene.elsewhere()
-            call = asked.text and scene.talk().suspended["outcome"]["interrupts"][0]["id"]  # type: ignore[index]
+            call = scene.talk().open_call
             other.sends(resume(call, status=status))
             await scene.settles()
             assert f"{words}, elsewhere." in asked.text

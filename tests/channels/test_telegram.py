@@ -121,8 +121,7 @@ async def test_a_photo_reaches_the_agent_as_an_image_in_its_largest_size(tmp_pat
 
 
 async def test_files_that_are_too_large_or_of_another_kind_are_not_taken(tmp_path: Path) -> None:
-    taken = {"largest_file": 1024, "file_types": ("text/*",)}
-    async with a_telegram_chat(tmp_path, **taken) as scene:
+    async with a_telegram_chat(tmp_path, largest_file=1024, file_types=("text/*",)) as scene:
         telegram = scene.telegram
         telegram.sends_file(b"x" * 2000, "text/plain", "big.txt")
         await telegram.until_text("big.txt was not taken: it is larger than")

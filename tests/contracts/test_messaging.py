@@ -70,7 +70,8 @@ class FakeWorld:
         if kind == "closed":
             self.fake.closed.add(CHAT)
         else:
-            self.fake.weather = Weather(**{kind: 1.0})
+            shares = {name: float(name == kind) for name in ("cut", "lost", "later")}
+            self.fake.weather = Weather(shares["cut"], shares["lost"], shares["later"])
 
 
 class TelegramWorld:

@@ -1,0 +1,50 @@
+"""The screen of one chat as a pure core: what it sends next, and what becomes of what fails."""
+
+from roost.channels.domain.messages import MessageId, OutFile
+from roost.channels.domain.ports import Limits
+from roost.channels.domain.posts import MOST_POSTS, Post, Screen, Shown
+from tests.channels.fakes import FakeMessaging
+
+
+def a_screen(limits: Limits | None = None) -> tuple[FakeMessaging, Screen]:
+    service = FakeMessaging(limits)
+    return service, Screen(Shown(), service.chunks, service.limits, 1.0)
+
+
+def test_too_many_posts_leave_a_note_where_some_are_missing() -> None:
+    _, screen = a_screen()
+    for number in range(MOST_POSTS + 50):
+        screen.put(Post(key="text", text=f"message {number}"), 0.0)
+    texts = [post.text for post in screen.posts]
+    assert len(texts) <= MOST_POSTS + 1
+    assert "left out here" in texts[0]
+    assert texts[-1] == f"message {MOST_POSTS + 49}"
+
+
+def test_a_file_that_is_refused_becomes_words() -> None:
+    _, screen = a_screen()
+    screen.put(Post(key="f", text="here", file=OutFile(name="big.zip", path="/x")), 0.0)
+    step = screen.next_step(10.0)
+    assert step is not None
+    screen.refused(step)
+    step = screen.next_step(20.0)
+    assert step is not None
+    assert step.message.file is None
+    assert "big.zip could not be sent here" in step.message.chunk.plain
+
+
+def test_a_text_that_became_shorter_leaves_no_wrong_words() -> None:
+    """Markdown that comes later can change how long a text is."""
+    _, screen = a_screen()
+    post = screen.put(Post(key="t", text="word " * 150, is_kept=True), 0.0)
+    now = 10.0
+    while (step := screen.next_step(now)) is not None:
+        screen.done(step, MessageId(step.index + 1), now)
+        now += 10
+    assert len(post.parts) == 2
+    post.text = "short"
+    first = screen.next_step(now)
+    assert first is not None and first.message.chunk.plain == "short"
+    screen.done(first, first.message_id, now)
+    second = screen.next_step(now + 10)
+    assert second is not None and second.message.chunk.plain == "…"
