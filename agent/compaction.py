@@ -44,7 +44,7 @@ class Compaction:
         compacted = Compacted(
             message=message, kept_from=cut.kept_from, asked=cut.asked, reason=reason
         )
-        entries: list[Entry] = [compacted, *([_cost(done)] if done is not None else [])]
+        entries: list[Entry] = [compacted, *([Responded.spent(done)] if done is not None else [])]
 
         def decision() -> list[Entry]:
             # Somebody may have gone to another branch meanwhile: the summary is not of that.
@@ -94,19 +94,6 @@ class Compaction:
                 counted = response.input_tokens + response.output_tokens
                 return counted + tokens_of(messages[place + 1 :])
         return tokens_of(messages)
-
-
-def _cost(done: ResponseDone) -> Responded:
-    """What the summary cost counts as all else does. It answers no message."""
-    return Responded(
-        message_ids=[],
-        provider=done.provider,
-        model=done.model,
-        input_tokens=done.input_tokens,
-        output_tokens=done.output_tokens,
-        cached_input_tokens=done.cached_input_tokens,
-        cost=done.cost,
-    )
 
 
 async def window_of(equipment: Equipment) -> int | None:

@@ -10,6 +10,7 @@ from agent.domain.allow import AllowList
 from agent.domain.approval import Effect, Mode
 from agent.domain.entries import Choice
 from agent.domain.ports import LanguageModel, Models, Thinking, Tool, ToolServers
+from agent.domain.skills import SkillText
 from agent.domain.subagents import Limits
 
 DEFAULT_MAX_TURNS = 50
@@ -45,6 +46,10 @@ class Equipment:
     context_window: int | None = None
     """Tokens that the model reads at most, where the user knows better than the library."""
     auto_compaction: bool = True
+    skills: Mapping[str, SkillText] = field(default_factory=dict[str, SkillText])
+    """What the user may call for with `/name`."""
+    gives_titles: bool = False
+    """Does the model name conversations, after their first run?"""
     max_turns: int = DEFAULT_MAX_TURNS
     tool_approval_timeout: float = DEFAULT_TOOL_APPROVAL_TIMEOUT
     project_dir: str = ""

@@ -17,12 +17,18 @@ class EquipmentCommands:
         self._supply = supply
         self.known: dict[str, Command] = {
             "get_system_prompt": self._get_system_prompt,
+            "get_commands": self._get_commands,
             "get_tools": self._get_tools,
             "get_tool_definition": self._get_tool_definition,
         }
 
     async def _get_system_prompt(self, _: Args) -> object:
         return {"text": (await self._equipment()).instructions}
+
+    async def _get_commands(self, _: Args) -> object:
+        skills = (await self._equipment()).skills.values()
+        rows = [{"name": s.name, "description": s.description, "source": "skill"} for s in skills]
+        return {"commands": rows}
 
     async def _get_tools(self, _: Args) -> object:
         tools = (await self._equipment()).offered().values()

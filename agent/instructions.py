@@ -22,11 +22,16 @@ def instructions(
     system_prompt: str | None = None,
     custom: str | None = None,
     *,
+    project: Sequence[str] = (),
+    skills: str = "",
     is_subagent: bool = False,
 ) -> str:
-    """The instructions of every run of a worker."""
+    """The instructions of every run of a worker.
+
+    `project` are the project's own files, which say less than what the user said.
+    """
     folders = ", ".join(str(folder) for folder in sandbox)
     place = f"The project's folder is {project_dir}. File tools may use: {folders}."
     below = _SUBAGENT if is_subagent else None
-    parts = (system_prompt or _BUILT_IN, place, below, custom)
+    parts = (system_prompt or _BUILT_IN, place, below, skills, *project, custom)
     return "\n\n".join(part for part in parts if part)

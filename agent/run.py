@@ -49,6 +49,7 @@ from agent.domain.ports import (
 )
 from agent.domain.questions import TOOL as QUESTION_TOOL
 from agent.domain.queue import Waiting, shell_command
+from agent.domain.skills import with_skills
 from agent.domain.transcript import activity_message, told_activity
 from agent.equipment import Equipment, StartFailed
 from agent.jobs import Jobs
@@ -331,7 +332,7 @@ class Run:
         offered = equipment.offered()
         request = ModelInput(
             instructions="\n\n".join(told),
-            messages=read_by_model(self._conversation),
+            messages=with_skills(read_by_model(self._conversation), equipment.skills),
             responses=self._conversation.responses,
             tools=[
                 *(tool.spec for tool in offered.values()),

@@ -56,6 +56,7 @@ from agent.subagents.commands import SubagentCommands
 from agent.subagents.delegates import Delegates
 from agent.subagents.reports import TurnReports
 from agent.supply import Prepare, Supply
+from agent.titles import Titles
 from agent.tool_requests import ToolRequests
 
 PROTOCOL = 1
@@ -107,6 +108,7 @@ class Session:
         self._tasks: TaskGroup | None = None
         self.last_end: End | None = None
         self._turn = anyio.Lock()
+        self._titles = Titles(recorder, new_id, log)
         queue = QueueCommands(recorder, self._tell_queue)
         equipment = EquipmentCommands(self._supply).known
         self._compaction = CompactionCommands(
@@ -391,12 +393,19 @@ class Session:
         run = self._run = Run(self._say, self._log, work, self._jobs, self._reports)
         try:
             self.last_end = await run.execute(self._supply.wait) or self.last_end
+            self._give_title()
         except HistoryFailed as exc:
             # Not even begun: the input keeps its place, and the next one that comes tries again.
             self._blocked = True
             self._tell(RunError(message=str(exc), code="history"))
         finally:
             self._run = None
+
+    def _give_title(self) -> None:
+        """In the background: nobody waits for it, and the end of the session ends it."""
+        equipment = self._supply.ready
+        if self._tasks is not None and equipment is not None and self._titles.is_due(equipment):
+            self._tasks.start_soon(self._titles.give, equipment)
 
     async def _get_ready(self) -> None:
         await self._supply.get_ready()

@@ -6,7 +6,7 @@ version does not know is skipped by the reader and kept in the file.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -22,6 +22,23 @@ class _Entry(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="kind")
     id: str = ""
     parent: str | None = None
     at: str = ""
+
+
+class ResponseCost(Protocol):
+    """What is counted of a response."""
+
+    @property
+    def provider(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def cached_input_tokens(self) -> int: ...
+    @property
+    def cost(self) -> float | None: ...
 
 
 class Begun(_Entry, tag="conversation"):
@@ -121,6 +138,19 @@ class Responded(_Entry, tag="response"):
     cached_input_tokens: int = 0
     cost: float | None = None
     opaque: dict[str, object] | None = None
+
+    @staticmethod
+    def spent(done: ResponseCost) -> "Responded":
+        """What a response cost that is no message of the conversation: it counts as all do."""
+        return Responded(
+            message_ids=[],
+            provider=done.provider,
+            model=done.model,
+            input_tokens=done.input_tokens,
+            output_tokens=done.output_tokens,
+            cached_input_tokens=done.cached_input_tokens,
+            cost=done.cost,
+        )
 
 
 class CallStarted(_Entry, tag="call_started"):

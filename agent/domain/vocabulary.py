@@ -124,6 +124,12 @@ COMMANDS = (
     ),
     CommandSpec("get_system_prompt", "", '`{"text":…}`', "What a model is told first."),
     CommandSpec(
+        "get_commands",
+        "",
+        '`{"commands":[{"name","description","source":"skill"}]}`',
+        "What a message may begin with, as `/name`: the model reads that skill with it.",
+    ),
+    CommandSpec(
         "get_tools",
         "",
         '`{"tools":[{"name","description","parameters","effect"}]}`',

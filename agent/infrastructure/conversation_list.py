@@ -41,6 +41,7 @@ class _Line(msgspec.Struct):
     message: _Said | None = None
     messages: list[_Said] | None = None
     message_ids: list[str] | None = None
+    name: str = ""
 
 
 _decode = msgspec.json.Decoder(_Line).decode
@@ -54,6 +55,7 @@ class _Read:
     offset: int = 0
     id: str = ""
     title: str = ""
+    name: str = ""
     messages: set[str] = field(default_factory=set[str])
 
 
@@ -135,7 +137,7 @@ class ConversationList:
                 found.append(
                     ConversationSummary(
                         read.id or name.removesuffix(_SUFFIX),
-                        read.title or "(no text)",
+                        read.name or read.title or "(no text)",
                         _rfc3339(stat.changed),
                         len(read.messages),
                     )
@@ -190,7 +192,7 @@ class ConversationList:
 
 def _take(read: _Read, line: bytes) -> None:
     # Most lines of a long conversation are partial texts and results, which say nothing here.
-    if not (b'"message' in line or b'"conversation"' in line):
+    if not (b'"message' in line or b'"conversation"' in line or b'"kind":"name"' in line):
         return
     try:
         found = _decode(line)
@@ -202,6 +204,8 @@ def _take(read: _Read, line: bytes) -> None:
         case "input":
             for message in found.messages or ():
                 _count(read, message)
+        case "name":
+            read.name = found.name
         case "queue_deleted":
             read.messages.difference_update(found.message_ids or ())
         case "message" if found.message is not None:

@@ -102,6 +102,9 @@ class AgentSection:
     auto_compaction: Annotated[
         bool, SWITCH, Says("Old messages are summarized when the model's window is nearly full.")
     ] = True
+    titles: Annotated[
+        bool, SWITCH, Says("The model names a new conversation, after its first run.")
+    ] = True
     max_turns: Annotated[int | None, COUNT, Says("The most model turns of one run.")] = None
     tool_timeout: Annotated[
         float, POSITIVE_DURATION, Says("How long one tool call may take, unless it asks for less.")

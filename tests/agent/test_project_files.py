@@ -9,7 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from agent.domain.entries import Accepted, Begun, Entry, QueueDeleted, Said, encode_entry
+from agent.domain.entries import Accepted, Begun, Entry, Named, QueueDeleted, Said, encode_entry
 from agent.domain.messages import HIDDEN, Message
 from agent.domain.project import title_of
 from agent.infrastructure.conversation_list import MOST, ConversationList, RecentFile
@@ -65,6 +65,17 @@ def test_conversations_are_listed_newest_first_with_title_time_and_count(tmp_pat
         ("new", "hello", "1970-01-24T03:33:20.000Z", 2),
         ("old", "Fix the bug", "1970-01-12T13:46:40.000Z", 2),
     ]
+
+
+def test_a_name_stands_in_place_of_the_first_message_the_last_one_counts(tmp_path: Path) -> None:
+    path = save(tmp_path, "c", at=1_000_000)
+    found = listed(tmp_path)
+    with path.open("ab") as file:
+        file.write(encode_entry(Named(name="by the model", by="model")))
+    assert found.list()[0].title == "by the model"
+    with path.open("ab") as file:
+        file.write(encode_entry(Named(name="Mine")))
+    assert listed(tmp_path).list()[0].title == "Mine"
 
 
 def test_a_folder_that_is_not_there_has_no_conversations(tmp_path: Path) -> None:

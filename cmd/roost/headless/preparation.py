@@ -14,12 +14,16 @@ from agent.domain.approval import Mode
 from agent.domain.entries import Choice
 from agent.domain.lineage import Lineage
 from agent.domain.ports import LanguageModel, ModelFailed, Models, Tool
+from agent.domain.skills import told_of
 from agent.domain.subagents import Limits
 from agent.equipment import DEFAULT_MAX_TURNS, Equipment, StartFailed
+from agent.infrastructure.instruction_files import project_instructions
 from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
+from agent.infrastructure.tools.skills import ReadSkill
 from agent.instructions import instructions
 from roost.headless.deferred_log import DeferredLog
 from roost.home import RoostHome
+from roost.trust import BadTrustFile, TrustedProjects
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -55,6 +59,7 @@ class Preparation:
         mode = cast(Mode, self.mode or agent.mode)
 
         from agent.infrastructure.models.catalogue import DEFAULT_MODEL, ProviderAccess
+        from agent.infrastructure.skills import Skills
         from roost.headless.container import HeadlessContainer
 
         sandbox = Sandbox.around(self.project_dir, agent.sandbox_directories)
@@ -84,6 +89,11 @@ class Preparation:
             model: LanguageModel = models.find(model_name)
         except ModelFailed as exc:
             raise StartFailed(str(exc)) from exc
+        skills = Skills(self.project_dir, self.home.path, self.log).texts(
+            trusted=self._is_trusted()
+        )
+        if any(skill.is_offered for skill in skills.values()):
+            tools.append(ReadSkill(skills))
         try:
             judge = models.find(agent.judge_model) if agent.judge_model else None
         except ModelFailed as exc:
@@ -98,8 +108,16 @@ class Preparation:
                 sandbox.roots,
                 agent.system_prompt,
                 agent.custom_instructions,
+                project=project_instructions(self.project_dir, self.log),
+                skills=told_of(skills),
                 is_subagent=self.lineage is not None,
             ),
+            skills=skills,
+            # The stand-in would make up none; a task of its own, or of a subagent, is in no list.
+            gives_titles=agent.titles
+            and not model_name.startswith("demo:")
+            and self.lineage is None
+            and not self.is_one_task,
             models=models,
             judge=judge,
             judge_name=agent.judge_model,
@@ -124,6 +142,13 @@ class Preparation:
             folder=lambda path: _folder(sandbox, path),
             only=None if self.lineage is None else frozenset(self.lineage.tools),
         )
+
+    def _is_trusted(self) -> bool:
+        try:
+            return TrustedProjects(self.home.trusted).includes(str(self.project_dir))
+        except BadTrustFile as exc:
+            self.log("warning", "trust_unread", reason=str(exc))
+            return False
 
     def _given(self) -> dict[Choice, str]:
         given: dict[Choice, str | None] = {"model": self.model, "mode": self.mode}
