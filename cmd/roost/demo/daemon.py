@@ -29,6 +29,7 @@ class TourDaemon:
     process: Process
     port: int
     token: str
+    socket: str
 
     async def threads(self) -> list[dict[str, Any]]:
         """Every thread that the daemon knows now."""
@@ -87,7 +88,7 @@ async def a_daemon(home: RoostHome, **settings: str) -> AsyncGenerator[TourDaemo
         )
     try:
         record = await _ready(home.daemon_json, process)
-        yield TourDaemon(process, record["port"], home.token.read_text().strip())
+        yield TourDaemon(process, record["port"], home.token.read_text().strip(), record["socket"])
     finally:
         with anyio.move_on_after(_END_TIMEOUT, shield=True):
             if process.returncode is None:

@@ -19,6 +19,7 @@ import anyio
 import click
 
 from roost.demo.client import Event, NotAsPromised, TourClient, connected
+from roost.demo.cuts import lose_and_return
 from roost.demo.daemon import TourDaemon, a_daemon
 from roost.exit_codes import ExitCode
 from roost.home import RoostHome
@@ -83,6 +84,7 @@ class _Tour:
                 await self._approve(desktop, phone)
                 await self._command(desktop, phone)
                 await self._lose_a_client(daemon, desktop, phone)
+                await self._cut(daemon)
                 await self._crash(daemon, phone)
                 if sys.platform == "linux":
                     worker, mark = await self._kill_the_daemon(daemon, phone)
@@ -176,6 +178,16 @@ class _Tour:
             whole = _streamed(phone.events[other:])
             self._expect(shown == whole, f"the text is whole: {shown!r} is not {whole!r}")
             self._checked(f"... and the rest: {len(whole.split())} words, none lost, none doubled")
+
+    async def _cut(self, daemon: TourDaemon) -> None:
+        self._says("A program's connection is cut again and again in the middle of a run")
+        seen = await lose_and_return(daemon.socket, self.project, _THREAD)
+        self._expect(seen.cuts > 2 and seen.returns == seen.cuts, f"it came back: {seen}")
+        self._expect(seen.words > 0 and not (seen.lost or seen.doubled), f"all is there: {seen}")
+        self._checked(
+            f"{seen.cuts} cuts, back each time: {seen.words} words shown,"
+            f" {seen.lost} lost, {seen.doubled} doubled"
+        )
 
     async def _crash(self, daemon: TourDaemon, phone: TourClient) -> None:
         self._says("A command waits for approval when its worker is killed (SIGKILL)")
