@@ -22,7 +22,7 @@ def test_the_pages_are_what_the_code_says() -> None:
 
 
 def test_the_port_is_the_sum_of_its_groups() -> None:
-    assert set(GROUPS) <= set(port.AgentConnection.__mro__)
+    assert set(GROUPS) <= set(inspect.getmro(port.AgentConnection))
 
 
 @pytest.mark.parametrize("adapter", [InProcessConnection, DaemonConnection])
