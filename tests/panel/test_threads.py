@@ -19,7 +19,7 @@ def test_a_newcomer_starts_a_thread_approves_a_command_and_finds_it_again(panel:
     page.get_by_role("radio", name="standard").check()
     panel.shoot("new")
     page.get_by_role("button", name="Start").click()
-    decision = page.get_by_role("region", name="May it use Bash?")
+    decision = page.get_by_role("region", name="May it run this?")
     expect(decision).to_contain_text("echo the roses are watered")
     panel.shoot("approval")
     decision.get_by_role("button", name="Approve").click()

@@ -45,6 +45,7 @@ def run_tour() -> ExitCode:
     shutil.rmtree(root)
     click.echo(f"\nEvery step was as promised, in {time.monotonic() - began:.0f} s.")
     click.echo("Next: `roost daemon` starts yours; the README says how to set a model.")
+    click.echo("In a browser: `roost panel`, once yours runs, shows all your agents.")
     return ExitCode.DONE
 
 

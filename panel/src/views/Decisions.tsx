@@ -6,6 +6,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { questionsOf } from "../agui/answers";
 import { factsOf } from "../agui/calls";
+import type { CallItem } from "../agui/items";
 import type { Interrupt } from "../agui/transcript";
 import { rowOf } from "../app/connection";
 import type { Resume, ThreadSession } from "../app/thread-session";
@@ -56,7 +57,7 @@ function Decision(props: DecisionProps) {
   const { session, interrupt, made } = props;
   const call = session.transcript.call(interrupt.toolCallId ?? interrupt.id);
   const isQuestion = interrupt.reason === "input_required";
-  const title = isQuestion ? "The agent asks" : `May it use ${call?.name ?? "a tool"}?`;
+  const title = isQuestion ? "The agent asks" : approvalTitle(call);
   return (
     <section data-decision class="decision" tabIndex={-1} aria-label={title}>
       <h2>{title}</h2>
@@ -79,6 +80,13 @@ function Decision(props: DecisionProps) {
       )}
     </section>
   );
+}
+
+function approvalTitle(call: CallItem | undefined): string {
+  if (call === undefined) return "May it go on?";
+  const facts = factsOf(call.name, call.arguments);
+  if (facts.command !== undefined) return "May it run this?";
+  return facts.diff === undefined ? `May it use ${call.name}?` : `May it change ${facts.file}?`;
 }
 
 function Approval({
