@@ -1,6 +1,6 @@
 """The state and the activities that a client of a stream holds, which patches change. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from msgspec import Raw
@@ -25,6 +25,10 @@ class Documents:
 
     def has_activity(self, name: str) -> bool:
         return name in self.activities
+
+    def keep_activities(self, names: Collection[str]) -> None:
+        """Forget the others: a snapshot that tells of any tells of all."""
+        self.activities = {k: v for k, v in self.activities.items() if k in names}
 
     def set_activity(self, name: str, content: dict[str, Raw], *, replaces: bool) -> bool:
         """Whether there was none of that name. Without `replaces`, one that is there stays."""

@@ -27,6 +27,7 @@ from agui.stream.events import (
     MessagesSnapshot,
     ReasoningEncryptedValue,
     ReasoningEnd,
+    ReasoningMessage,
     ReasoningMessageContent,
     ReasoningMessageEnd,
     ReasoningMessageStart,
@@ -50,10 +51,13 @@ from agui.stream.events import (
     ToolCallEnd,
     ToolCallResult,
     ToolCallStart,
+    ToolMessage,
     Usage,
     read_messages,
 )
 from agui.stream.json_patch import BadPatch
+
+_NO_TEXT = (ActivityMessage, ReasoningMessage, ToolMessage)
 
 Owner = str | UnsetType
 """A subagent, or UNSET for the agent itself."""
@@ -138,8 +142,9 @@ class StreamGuard:
             if isinstance(event, Tagged) and event.subagent_run_id is not UNSET:
                 run.tags.add(event.subagent_run_id)
             check = self._CHECKS.get(type(event))
-            if check is not None:
-                check(self, run, event)
+            if check is not None and check(self, run, event) is False:
+                self.dropped += 1
+                return []
         except (Violation, BadPatch) as exc:
             return self.fail(str(exc))
         return [event]
@@ -255,6 +260,9 @@ class StreamGuard:
             raise Violation("a call belongs to another subagent than its message")
         self._reopen("call", event.tool_call_id, _Known("call", (event.tool_call_name, parent)))
         self._open(run, "call", event.tool_call_id, event)
+        # Where it is in no message yet, clients make one for it.
+        holder = event.tool_call_id if parent is UNSET else parent
+        self._reopen("message", holder, _Known("text", ("assistant",)))
         run.owners.setdefault(key, owner if owner is not UNSET else inherited)
         run.calls.setdefault(event.tool_call_id, False)
 
@@ -297,13 +305,18 @@ class StreamGuard:
         _check_owner(run, "reasoning", event.message_id, event.subagent_run_id)
         self._close(run, "reasoning", event.message_id)
 
-    def _encrypted(self, run: _Run, event: ReasoningEncryptedValue) -> None:
+    def _encrypted(self, run: _Run, event: ReasoningEncryptedValue) -> bool:
+        """Whether there is something it belongs to; clients drop one that has nothing."""
+        space = "call" if event.subtype == "tool-call" else "message"
+        if (space, event.entity_id) not in self._known:
+            return False
         if event.subtype == "tool-call":
             _check_owner(run, "call", event.entity_id, event.subagent_run_id)
         elif ("message", event.entity_id) in run.owners:
             _check_owner(run, "message", event.entity_id, event.subagent_run_id)
         else:
             _check_owner(run, "reasoning", event.entity_id, event.subagent_run_id)
+        return True
 
     def _step_start(self, run: _Run, event: StepStarted) -> None:
         self._open(run, "step", (event.subagent_run_id, event.step_name), event)
@@ -334,6 +347,7 @@ class StreamGuard:
         self.documents.patch_state(event.delta)
 
     def _activity(self, run: _Run, event: ActivitySnapshot) -> None:
+        self._reopen("message", event.message_id, _Known("activity"))
         replaces = event.replace is not False
         is_new = self.documents.set_activity(event.message_id, event.content, replaces=replaces)
         if is_new or replaces:
@@ -346,7 +360,12 @@ class StreamGuard:
         self.documents.patch_activity(event.message_id, event.patch)
 
     def _messages(self, run: _Run, event: MessagesSnapshot) -> None:
-        for message in read_messages(event.messages):
+        messages = read_messages(event.messages)
+        _check_holds_open(run, messages)
+        activities = {m.id for m in messages if isinstance(m, ActivityMessage)}
+        if activities:
+            self.documents.keep_activities(activities)
+        for message in messages:
             self._note_message(message)
             self._own_message(run, message, restated=True)
 
@@ -354,7 +373,6 @@ class StreamGuard:
         match message:
             case ActivityMessage():
                 self.documents.set_activity(message.id, message.content, replaces=True)
-                return
             case AssistantMessage(tool_calls=list() as calls):
                 for call in calls:
                     # Which message a call was said to be in at first is not in a snapshot.
@@ -386,7 +404,7 @@ class StreamGuard:
         ):
             raise Violation("an id was used again for something else")
 
-    _CHECKS: ClassVar[dict[type, Callable[..., None]]] = {
+    _CHECKS: ClassVar[dict[type, Callable[..., bool | None]]] = {
         TextMessageStart: _message_start,
         TextMessageContent: _message_content,
         TextMessageEnd: _message_end,
@@ -411,12 +429,30 @@ class StreamGuard:
         ActivityDelta: _activity_patch,
         MessagesSnapshot: _messages,
     }
-    """What each type has to fulfil; a type that is not here may come at any time in a run."""
+    """What each type has to fulfil; a type that is not here may come at any time in a run. False
+    drops the event."""
 
 
 def _check_owner(run: _Run, kind: str, name: str, tag: Owner) -> None:
     if tag is not UNSET and run.owners.get((kind, name), tag) != tag:
         raise Violation("an event belongs to another subagent than its item")
+
+
+def _check_holds_open(run: _Run, messages: list[AnyMessage]) -> None:
+    """Clients drop what a snapshot leaves out; what goes on behind it would go nowhere."""
+    texts = {m.id for m in messages if not isinstance(m, _NO_TEXT)}
+    thoughts = {m.id for m in messages if isinstance(m, ReasoningMessage)}
+    calls = {
+        call.id
+        for m in messages
+        if isinstance(m, AssistantMessage) and m.tool_calls is not UNSET
+        for call in m.tool_calls
+    }
+    held = {"message": texts, "call": calls, "reasoning": thoughts}
+    for kind, name in run.open:
+        # Without any reasoning in it, a snapshot leaves the client's as it is.
+        if kind in held and name not in held[kind] and (kind != "reasoning" or thoughts):
+            raise Violation("a snapshot leaves out what is still open")
 
 
 def _closing(opener: AnyEvent) -> AnyEvent:

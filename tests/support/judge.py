@@ -52,14 +52,20 @@ class Verdict:
     state: Any
 
 
-def judged(*recordings: Recording) -> dict[str, Verdict]:
-    """The verdict on each recording, by its name. Fails when one breaks a rule."""
+def node_program() -> str:
+    """node, with the judges installed. Without it, a loud skip; a failure in CI."""
     node = shutil.which("node")
     if node is None or not (_FOLDER / "node_modules").is_dir():
-        reason = "NOT JUDGED: the AG-UI verifier is not installed (node 20, `make judge`)"
+        reason = "NOT JUDGED: the published AG-UI clients are not installed (node 20, `make judge`)"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
+    return node
+
+
+def judged(*recordings: Recording) -> dict[str, Verdict]:
+    """The verdict on each recording, by its name. Fails when one breaks a rule."""
+    node = node_program()
     given = [
         {"name": r.name, "messages": r.messages, "events": r.events} for r in recordings if r.events
     ]
