@@ -86,17 +86,7 @@ class Walk:
                 path = self.pick("/a", "/a/0", "/b")
                 self.say("STATE_DELTA", delta=[{"op": "add", "path": path, "value": [2]}])
             case "activity":
-                self.say(
-                    *(["ACTIVITY_DELTA"] if self.has_activity else ["ACTIVITY_SNAPSHOT"]),
-                    messageId="act",
-                    activityType="x",
-                    **(
-                        {"patch": [{"op": "add", "path": "/n", "value": self.count}]}
-                        if self.has_activity
-                        else {"content": {}}
-                    ),
-                )
-                self.has_activity = True
+                self._activity()
             case "snapshot":
                 self.has_activity = False
                 content = [{"type": "image", "source": {"type": "file", "value": "f"}}]
@@ -126,6 +116,15 @@ class Walk:
                 self.begin()
             case _:
                 pass
+
+    def _activity(self) -> None:
+        names = {"messageId": "act", "activityType": "x"}
+        if self.has_activity:
+            patch = [{"op": "add", "path": "/n", "value": self.count}]
+            self.say("ACTIVITY_DELTA", **names, patch=patch)
+        else:
+            self.say("ACTIVITY_SNAPSHOT", **names, content={})
+        self.has_activity = True
 
     def _finish(self, outcome: Event) -> None:
         self.say("RUN_FINISHED", threadId="t1", runId=f"r{self.runs}", outcome=outcome)
