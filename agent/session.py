@@ -16,6 +16,7 @@ from agent.choice_commands import ChoiceCommands
 from agent.commands import CommandFailed, Commands
 from agent.compaction_commands import CompactionCommands
 from agent.domain import plans
+from agent.domain.children import Child
 from agent.domain.conversation import Answer, Conversation
 from agent.domain.entries import Accepted, Entry, JobEnded, Said
 from agent.domain.events import (
@@ -185,6 +186,11 @@ class Session:
                     break
             tasks.cancel_scope.cancel()
         self._raise_start_failure()
+
+    @property
+    def waiting_children(self) -> list[Child]:
+        """The subagents that wait for a person."""
+        return [child for child in self._delegates.children() if child.asks]
 
     async def run_all(self) -> None:
         """Run what waits, one after the other, until the session ends."""

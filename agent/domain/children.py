@@ -87,10 +87,9 @@ class Child:
         return self.status != "closed"
 
     def sent(self) -> None:
-        """It is given something to do."""
+        """It is given something to do; one that waits for a person goes on waiting first."""
         if self.status != "waiting":
-            self.status = "running"
-        self.resting_since = None
+            self._works("")
 
     def take(self, news: News, now: float) -> Note | None:
         """What changes with the news, and what is to be told of it."""
@@ -120,7 +119,10 @@ class Child:
     def lost(self, reason: str) -> Note | None:
         """It is gone. Silent, unless it was at work."""
         was_at_work = self.status in ("starting", "running")
+        asks = self.asks
         self._close()
+        # Nobody is there any more whom a person could answer; the decision is on disk all the same.
+        self.asks = asks
         return Note("Failed", reason, wakes=True) if was_at_work else None
 
     def close(self) -> None:

@@ -20,7 +20,16 @@ from agent.domain.delegation import Parent, Refused, depth_refusal, plan
 from agent.domain.entries import ChildChanged, ChildOpened, Entry
 from agent.domain.lineage import ChildThread
 from agent.domain.ports import HistoryFailed, Log, ModelFailed
-from agent.domain.subagents import ChildLink, ChildLost, Delegation, Limits, News, Preset, Task
+from agent.domain.subagents import (
+    ChildLink,
+    ChildLost,
+    Delegation,
+    Limits,
+    News,
+    Preset,
+    Settled,
+    Task,
+)
 from agent.equipment import Equipment
 from agent.recorder import Recorder
 
@@ -355,8 +364,12 @@ class Delegates:
                         each.child.sent()
                         await each.link.send(self._new_id(), text)
                     self._opened(each)
+                    # Where a child stands that gets more to do is no result of that.
+                    is_old = is_known and text is not None
                     async for news in each.link:
-                        await self._take(each, news)
+                        if not (is_old and isinstance(news, Settled)):
+                            await self._take(each, news)
+                        is_old = False
             except ChildLost as exc:
                 lost = str(exc)
             except HistoryFailed as exc:
@@ -373,6 +386,7 @@ class Delegates:
         if not each.opened.is_set():
             # Whoever opens it is told, and nobody else has heard of it.
             each.failure, note = lost, None
+        note = self._heard(each, note)
         each.opened.set()
         self._changed(each)
         await self._tell(each, note)
@@ -384,24 +398,30 @@ class Delegates:
     async def _take(self, each: Tended, news: News) -> None:
         was_at_work = each.child.is_at_work
         note = each.child.take(news, anyio.current_time())
+        note = self._heard(each, note)
         self._changed(each)
         if note is not None or each.child.is_at_work != was_at_work:
             await self._tell(each, note)
+
+    def _heard(self, each: Tended, note: Note | None) -> Note | None:
+        """A call that waits takes the note, before it can see that there is nothing to wait for."""
+        if note is None or each.listener is None:
+            return note
+        each.listener(each, note)
+        return None
 
     async def _tell(self, each: Tended, note: Note | None) -> None:
         """Record where the child stands, with the note of it. Trouble with the disk is logged."""
         child = each.child
         stands = ChildChanged(thread_id=child.id, at_work=child.is_at_work, is_open=child.is_open)
         try:
-            if note is None or each.listener is not None:
+            if note is None:
                 await self._rec.record(stands)
             else:
                 text = note.message(child.label)
                 await self._voice.note([stands], child.id, text, wakes=note.wakes)
         except HistoryFailed as exc:
             self._log("error", "subagent_not_recorded", thread=child.id, reason=str(exc))
-        if note is not None and each.listener is not None:
-            each.listener(each, note)
         each.tell()
 
     async def _part(self, each: Tended, *, stops: bool) -> None:

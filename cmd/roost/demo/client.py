@@ -55,18 +55,19 @@ class TourClient:
 
     async def until(
         self,
-        kind: str,
+        kind: str | tuple[str, ...],
         *,
         since: int,
         where: Callable[[Event], bool] = lambda event: True,
     ) -> Event:
-        """The first event of a type from a mark on. Raises NotAsPromised when it does not come."""
+        """The first event of these types from a mark on. Raises NotAsPromised if it never comes."""
+        kinds = (kind,) if isinstance(kind, str) else kind
         with anyio.move_on_after(STEP_TIMEOUT):
             while True:
                 for event in self.events[since:]:
-                    if event["type"] == kind and where(event):
+                    if event["type"] in kinds and where(event):
                         return event
-                    if event["type"] == "RUN_ERROR" and kind != "RUN_ERROR":
+                    if event["type"] == "RUN_ERROR" and "RUN_ERROR" not in kinds:
                         raise NotAsPromised(f"{self.name} was told: {event['message']}")
                 await self._grown.wait()
         seen = [event["type"] for event in self.events[since:]]

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,21 @@ class TourDaemon:
                             return thread
                 await anyio.sleep(0.05)
         raise NotAsPromised(f"the daemon says that the thread is {status}")
+
+    async def until_no_worker(self, conversation_ids: Collection[str]) -> None:
+        """Ask until none of these threads has a worker."""
+        running: list[str] = []
+        with anyio.move_on_after(_START_TIMEOUT):
+            while True:
+                running = [
+                    thread["conversation_id"]
+                    for thread in await self.threads()
+                    if thread["conversation_id"] in conversation_ids and thread["worker_pid"]
+                ]
+                if not running:
+                    return
+                await anyio.sleep(0.05)
+        raise NotAsPromised(f"these have a worker still: {', '.join(running)}")
 
     async def end(self) -> int:
         """Stop it as `roost stop` does. Returns its exit code."""

@@ -21,6 +21,7 @@ import click
 from roost.demo.client import Event, NotAsPromised, TourClient, connected
 from roost.demo.cuts import lose_and_return
 from roost.demo.daemon import TourDaemon, a_daemon
+from roost.demo.subagents import show_subagents
 from roost.exit_codes import ExitCode
 from roost.home import RoostHome
 
@@ -72,10 +73,10 @@ class _Tour:
         self.project.mkdir()
         self.home.path.mkdir(mode=0o700)
         (self.project / "notes.txt").write_text(_NOTES)
-        self._says("Starting a daemon, in a home of its own")
+        self.says("Starting a daemon, in a home of its own")
         began = time.monotonic()
         async with a_daemon(self.home) as daemon:
-            self._checked(f"it serves on 127.0.0.1:{daemon.port}, {_ms(began)} after its start")
+            self.checked(f"it serves on 127.0.0.1:{daemon.port}, {_ms(began)} after its start")
             async with (
                 connected("the desktop", daemon.port, daemon.token) as desktop,
                 connected("the phone", daemon.port, daemon.token) as phone,
@@ -87,6 +88,7 @@ class _Tour:
                 await self._lose_a_client(daemon, desktop, phone)
                 await self._cut(daemon)
                 await self._crash(daemon, phone)
+                await show_subagents(daemon, str(self.project), self)
                 if sys.platform == "linux":
                     worker, mark = await self._kill_the_daemon(daemon, phone)
             if sys.platform != "linux":
@@ -98,30 +100,30 @@ class _Tour:
             await self._end(daemon)
 
     async def _open(self, daemon: TourDaemon, desktop: TourClient, phone: TourClient) -> None:
-        self._says("Two clients open the same thread: a project folder and a conversation")
+        self.says("Two clients open the same thread: a project folder and a conversation")
         began = time.monotonic()
         snapshot = await desktop.open(str(self.project), _THREAD)
         took = _ms(began)
-        self._expect(snapshot["messages"] == [], "the conversation is new")
+        self.expect(snapshot["messages"] == [], "the conversation is new")
         await phone.open(str(self.project), _THREAD)
         (thread,) = await daemon.threads()
-        self._expect(thread["followers"] == 2, "both follow it")
-        self._checked(f"one worker (pid {thread['worker_pid']}) serves both, ready after {took}")
+        self.expect(thread["followers"] == 2, "both follow it")
+        self.checked(f"one worker (pid {thread['worker_pid']}) serves both, ready after {took}")
 
     async def _read(self, desktop: TourClient, phone: TourClient) -> None:
-        self._says("The desktop asks the agent to read a file; both watch the answer stream in")
+        self.says("The desktop asks the agent to read a file; both watch the answer stream in")
         mark, other = await desktop.say("read notes.txt", "m-read"), len(phone.events)
         result = await desktop.until("TOOL_CALL_RESULT", since=mark)
-        self._expect("blue folder" in result["content"], "the agent read the real file")
+        self.expect("blue folder" in result["content"], "the agent read the real file")
         await _finished(desktop, mark)
         await _finished(phone, other)
         words = sum(e["type"] == "TEXT_MESSAGE_CONTENT" for e in desktop.events[mark:])
-        self._expect(words > 3, "the text came in pieces")
-        self._expect(_run(desktop, mark) == _run(phone, other), "both got the same bytes")
-        self._checked(f"{len(_run(phone, other))} events, byte for byte the same on both clients")
+        self.expect(words > 3, "the text came in pieces")
+        self.expect(_run(desktop, mark) == _run(phone, other), "both got the same bytes")
+        self.checked(f"{len(_run(phone, other))} events, byte for byte the same on both clients")
 
     async def _approve(self, desktop: TourClient, phone: TourClient) -> None:
-        self._says("The agent wants to write a file: that needs a person's approval")
+        self.says("The agent wants to write a file: that needs a person's approval")
         poem = self.project / "poem.txt"
         mark, other = (
             await desktop.say("write poem.txt: roses are red", "m-write"),
@@ -129,56 +131,56 @@ class _Tour:
         )
         asked = await _asked(phone, other)
         await _asked(desktop, mark)
-        self._expect(not poem.exists(), "nothing was written yet")
-        self._checked(f"both are asked: {asked['message']}")
+        self.expect(not poem.exists(), "nothing was written yet")
+        self.checked(f"both are asked: {asked['message']}")
         mark, other = len(desktop.events), len(phone.events)
         await phone.answer(asked["id"], "resolved")
         await _finished(desktop, mark)
         await _finished(phone, other)
-        self._expect(poem.read_text() == "roses are red\n", "the file holds the text")
-        self._checked("the phone approved, the file is written, and the desktop saw it")
+        self.expect(poem.read_text() == "roses are red\n", "the file holds the text")
+        self.checked("the phone approved, the file is written, and the desktop saw it")
         mark = len(desktop.events)
         await desktop.answer(asked["id"], "cancelled")
         # The same socket is answered in order: when this answer is here, the other was dropped.
         await desktop.send(type="command", id="after", name="get_state", args={})
         await desktop.until("command_result", since=mark)
-        self._expect(len(desktop.events) == mark + 1, "nothing else happened")
-        self._checked("the desktop's later 'no' was dropped: an answer counts once")
+        self.expect(len(desktop.events) == mark + 1, "nothing else happened")
+        self.checked("the desktop's later 'no' was dropped: an answer counts once")
 
     async def _command(self, desktop: TourClient, phone: TourClient) -> None:
-        self._says("The agent runs a shell command, once approved")
+        self.says("The agent runs a shell command, once approved")
         mark, other = await desktop.say("run wc -l < notes.txt", "m-run"), len(phone.events)
         asked = await _asked(phone, other)
         await phone.answer(asked["id"], "resolved")
         result = await desktop.until("TOOL_CALL_RESULT", since=mark)
         output = json.loads(result["content"])["output"].strip()
-        self._expect(output == "2", f"wc counted 2 lines, not {output!r}")
+        self.expect(output == "2", f"wc counted 2 lines, not {output!r}")
         await desktop.until("RUN_FINISHED", since=mark, where=_is_success)
         await phone.until("RUN_FINISHED", since=other, where=_is_success)
-        self._checked("`wc -l` counted the 2 lines of the real file")
+        self.checked("`wc -l` counted the 2 lines of the real file")
 
     async def _lose_a_client(
         self, daemon: TourDaemon, desktop: TourClient, phone: TourClient
     ) -> None:
-        self._says("The desktop's connection is cut in the middle of a run")
+        self.says("The desktop's connection is cut in the middle of a run")
         mark, other = await desktop.say("slow 25", "m-slow"), len(phone.events)
         for _ in range(5):
             event = await desktop.until("TEXT_MESSAGE_CONTENT", since=mark)
             mark = desktop.events.index(event, mark) + 1
         desktop.cut()
         await daemon.until_status(_THREAD, "running")
-        self._checked("the run goes on without it")
+        self.checked("the run goes on without it")
         async with connected("the desktop", daemon.port, daemon.token) as back:
             snapshot = await back.open(str(self.project), _THREAD)
             partial = _text_of(snapshot["messages"][-1])
-            self._expect(bool(partial), "the snapshot holds the words so far")
-            self._checked(f"back again, it is shown the {len(partial.split())} words so far ...")
+            self.expect(bool(partial), "the snapshot holds the words so far")
+            self.checked(f"back again, it is shown the {len(partial.split())} words so far ...")
             await _finished(back, 0)
             await _finished(phone, other)
             shown = partial + _streamed(back.events)
             whole = _streamed(phone.events[other:])
-            self._expect(shown == whole, f"the text is whole: {shown!r} is not {whole!r}")
-            self._checked(f"... and the rest: {len(whole.split())} words, none lost, none doubled")
+            self.expect(shown == whole, f"the text is whole: {shown!r} is not {whole!r}")
+            self.checked(f"... and the rest: {len(whole.split())} words, none lost, none doubled")
 
     async def _cut(self, daemon: TourDaemon) -> None:
         self._says("A program's connection is cut again and again in the middle of a run")
@@ -191,7 +193,7 @@ class _Tour:
         )
 
     async def _crash(self, daemon: TourDaemon, phone: TourClient) -> None:
-        self._says("A command waits for approval when its worker is killed (SIGKILL)")
+        self.says("A command waits for approval when its worker is killed (SIGKILL)")
         proof = self.project / "proof.txt"
         mark = await phone.say("run echo once >> proof.txt", "m-crash")
         asked = await _asked(phone, mark)
@@ -199,19 +201,19 @@ class _Tour:
         killed = thread["worker_pid"]
         os.kill(killed, signal.SIGKILL)
         await daemon.until_status(_THREAD, "waiting", where=lambda t: t["worker_pid"] is None)
-        self._expect(not proof.exists(), "nothing was run")
-        self._checked(f"worker {killed} is dead; the question is still open")
+        self.expect(not proof.exists(), "nothing was run")
+        self.checked(f"worker {killed} is dead; the question is still open")
         mark = len(phone.events)
         await phone.answer(asked["id"], "resolved")
         await _finished(phone, mark)
         (thread,) = await daemon.threads()
-        self._expect(thread["worker_pid"] != killed, "a new worker is there")
-        self._expect(proof.read_text() == "once\n", "the command ran exactly once")
-        self._checked(f"answered now: worker {thread['worker_pid']} ran the command, exactly once")
+        self.expect(thread["worker_pid"] != killed, "a new worker is there")
+        self.expect(proof.read_text() == "once\n", "the command ran exactly once")
+        self.checked(f"answered now: worker {thread['worker_pid']} ran the command, exactly once")
 
     async def _kill_the_daemon(self, daemon: TourDaemon, phone: TourClient) -> tuple[int, int]:
         """Returns the worker that goes on, and from where the phone's events of this run are."""
-        self._says("The daemon itself is killed (SIGKILL) in the middle of a run")
+        self.says("The daemon itself is killed (SIGKILL) in the middle of a run")
         began = await phone.say("slow 40", "m-kill")
         mark = began
         for _ in range(5):
@@ -220,14 +222,14 @@ class _Tour:
         (thread,) = await daemon.threads()
         daemon.process.kill()
         await daemon.process.wait()
-        self._expect(_is_alive(thread["worker_pid"]), "the worker goes on without it")
-        self._checked(f"no daemon is there; worker {thread['worker_pid']} goes on")
+        self.expect(_is_alive(thread["worker_pid"]), "the worker goes on without it")
+        self.checked(f"no daemon is there; worker {thread['worker_pid']} goes on")
         return thread["worker_pid"], began
 
     async def _go_on(self, daemon: TourDaemon, worker: int, seen: str) -> None:
         (thread,) = await daemon.threads()
-        self._expect(thread["worker_pid"] == worker, "the new daemon took the worker over")
-        self._checked(f"a new daemon has taken worker {worker} over, its run {thread['status']}")
+        self.expect(thread["worker_pid"] == worker, "the new daemon took the worker over")
+        self.checked(f"a new daemon has taken worker {worker} over, its run {thread['status']}")
         async with connected("the phone", daemon.port, daemon.token) as phone:
             snapshot = await phone.open(str(self.project), _THREAD)
             partial = _text_of(snapshot["messages"][-1])
@@ -236,34 +238,34 @@ class _Tour:
             await phone.send(type="command", id="after", name="get_state", args={})
             await phone.until("command_result", since=0)
             shown = partial + _streamed(phone.events)
-            self._expect(shown.startswith(seen), "what was seen before is still so")
+            self.expect(shown.startswith(seen), "what was seen before is still so")
             words = [f"word{number}" for number in range(1, 41)]
             counted = [word for word in shown.split() if word in words]
-            self._expect(counted == words, f"each word came once: {counted}")
-            self._checked(
+            self.expect(counted == words, f"each word came once: {counted}")
+            self.checked(
                 f"the phone is back: {len(counted)} words, {len(seen.split())} of them from"
                 " before, none lost, none doubled"
             )
 
     async def _end(self, daemon: TourDaemon) -> None:
-        self._says("The daemon is told to stop")
+        self.says("The daemon is told to stop")
         pids = [t["worker_pid"] for t in await daemon.threads() if t["worker_pid"]]
         code = await daemon.end()
-        self._expect(code == 0, f"it exits with 0, not {code}")
-        self._expect(not self.home.daemon_json.exists(), "its run file is gone")
-        self._expect(not any(_is_alive(pid) for pid in pids), "its workers are gone")
+        self.expect(code == 0, f"it exits with 0, not {code}")
+        self.expect(not self.home.daemon_json.exists(), "its run file is gone")
+        self.expect(not any(_is_alive(pid) for pid in pids), "its workers are gone")
         saved = list(self.home.conversations(str(self.project)).glob("*.jsonl"))
-        self._expect(len(saved) == 1, "the conversation is on disk")
-        self._checked("no process is left; the conversation is on disk")
+        self.expect(len(saved) == 4, "the conversations are on disk")
+        self.checked("no process is left; the conversations are on disk")
 
-    def _says(self, what: str) -> None:
+    def says(self, what: str) -> None:
         self._step += 1
         click.secho(f"\n{self._step}. {what}", bold=True)
 
-    def _checked(self, what: str) -> None:
+    def checked(self, what: str) -> None:
         click.echo(click.style("   ok ", fg="green") + what)
 
-    def _expect(self, holds: bool, what: str) -> None:
+    def expect(self, holds: bool, what: str) -> None:
         if not holds:
             raise NotAsPromised(f"step {self._step} should have shown that {what}")
 

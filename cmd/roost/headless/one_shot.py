@@ -84,6 +84,10 @@ async def _run(options: Options, session: Session) -> ExitCode:
     if session.conversation.interrupts():
         _tell_what_waits(session)
     end = session.last_end
+    if session.waiting_children:
+        _tell_what_children_wait_for(session)
+        if end is None or end.outcome == "success":
+            return ExitCode.WAITING
     if session.is_ending and (end is None or end.outcome == "success"):
         # The signal came before the task began, or between two of the runs that waited.
         return ExitCode.INTERRUPTED
@@ -107,6 +111,15 @@ def _tell_what_waits(session: Session) -> None:
     write(f"Go on with one of:\n  {go_on} --approve\n  {go_on} --decline")
     if any(interrupt.reason == INPUT_REQUIRED for interrupt in conversation.interrupts()):
         write(f"  {go_on} --answer 'your words'")
+
+
+def _tell_what_children_wait_for(session: Session) -> None:
+    for child in session.waiting_children:
+        tell(f"the subagent {child.label!r} stopped, because this needs a decision first:")
+        for ask in child.asks:
+            write(f"  {ask.message or ask.reason}")
+        go_on = f"roost headless --session-id {child.id}"
+        write(f"Go on with one of:\n  {go_on} --approve\n  {go_on} --decline")
 
 
 async def _interrupt_on_signal(session: Session) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from agent.domain.approval import Effect, Mode
 from agent.domain.ports import ArgumentsPiece, CallBegan, Piece, TextPiece, Tool
+from agent.domain.subagents import NO_DELEGATION, Delegation
 from agent.equipment import Equipment
 from agent.opening import open_conversation
 from agent.session import Session
@@ -140,6 +141,7 @@ async def one_session(
     serve: bool = True,
     equip: Callable[[Equipment], Equipment] = lambda equipment: equipment,
     processes: FakeProcesses | None = None,
+    delegation: Delegation = NO_DELEGATION,
 ) -> AsyncGenerator[Scene]:
     """A session that is served until the block ends. Tools: Do (runs) and Look (reads)."""
     history = history or FakeHistory()
@@ -181,7 +183,7 @@ async def one_session(
         log,
         processes or FakeProcesses(),
     )
-    session = Session(recorder, lines, prepare, save, new_id, log, project, archive)
+    session = Session(recorder, lines, prepare, save, new_id, log, project, archive, delegation)
     scene = Scene(session, history, lines, model, tool, log, models, project, archive, saved, tools)
     async with anyio.create_task_group() as tasks:
         if serve:

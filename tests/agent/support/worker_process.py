@@ -111,9 +111,9 @@ class WorkerProcess:
             await self.process.wait()
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def until(holds: Callable[[], object], patience: float = PATIENCE) -> None:
     """Wait for what sends no event: a file, the end of a process that is not ours."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(patience):
         while not holds():  # noqa: ASYNC110
             await anyio.sleep(0.02)
 
