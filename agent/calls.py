@@ -31,6 +31,7 @@ from agent.equipment import Equipment
 from agent.gate import gate
 from agent.jobs import MOST, Jobs
 from agent.judge import Judge
+from agent.outputs import fitted
 from agent.say import Say
 from agent.tool_output import ToolOutput
 
@@ -117,6 +118,8 @@ class Calls:
 
     async def finish(self, call_id: str, result: ToolResult) -> None:
         """Record and tell what a call came to; waits for the disk only. Raises HistoryFailed."""
+        conversation_id = self._rec.conversation.conversation_id
+        result = await fitted(result, self.equipment.archive, conversation_id, call_id)
         told = ToolCallResult(
             message_id=self._say.new_id(),
             tool_call_id=call_id,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from agent.domain.allow import AllowList
 from agent.domain.approval import Effect, Mode
 from agent.domain.entries import Choice
-from agent.domain.ports import LanguageModel, Models, Thinking, Tool, ToolServers
+from agent.domain.ports import Archive, LanguageModel, Models, Thinking, Tool, ToolServers
 from agent.domain.skills import SkillText
 from agent.domain.subagents import Limits
 
@@ -48,6 +48,8 @@ class Equipment:
     auto_compaction: bool = True
     skills: Mapping[str, SkillText] = field(default_factory=dict[str, SkillText])
     """What the user may call for with `/name`."""
+    archive: Archive | None = None
+    """Where outputs are kept that are too large for a model."""
     gives_titles: bool = False
     """Does the model name conversations, after their first run?"""
     max_turns: int = DEFAULT_MAX_TURNS

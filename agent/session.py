@@ -46,6 +46,7 @@ from agent.inputs import (
     read_run_input,
 )
 from agent.jobs import Jobs
+from agent.outputs import fitted
 from agent.panel import Panel
 from agent.prompt_commands import PromptCommands
 from agent.queue_commands import QueueCommands
@@ -422,6 +423,9 @@ class Session:
 
     async def _end_job(self, job_id: str, job: Job, result: ToolResult) -> None:
         """What a job came to is a message: for the run that goes on, or one of its own."""
+        ready = self._supply.ready
+        archive = ready.archive if ready else None
+        result = await fitted(result, archive, self.conversation.conversation_id, job_id)
         how = "Completed" if result.success else "Failed"
         parts = [f"[{job.kind.capitalize()} {how}: {job.label}]", result.error, result.output]
         text = "\n".join(part for part in parts if part)

@@ -16,6 +16,7 @@ from agent.domain.events import Custom
 from agent.domain.ports import BadArguments, HistoryFailed, Log, PreparedCall, ToolResult
 from agent.equipment import Equipment, StartFailed
 from agent.gate import gate
+from agent.outputs import fitted
 from agent.recorder import Recorder
 from agent.supply import Supply
 
@@ -128,7 +129,8 @@ class ToolRequests:
         result = await call.run()
         if result.job is not None:
             return _failed("Not run: only a run can leave work in the background.")
-        return result
+        archive = self._supply.ready.archive if self._supply.ready else None
+        return await fitted(result, archive, self._rec.conversation.conversation_id, request_id)
 
     async def _approved(self, request_id: str, frame: Frame, equipment: Equipment) -> bool:
         answered = anyio.Event()

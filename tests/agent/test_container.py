@@ -12,6 +12,7 @@ def test_every_provider_of_the_headless_container_can_be_built(tmp_path: Path) -
         project_dir=tmp_path,
         environ={},
         sandbox=Sandbox.around(tmp_path, ()),
+        readable=Sandbox.around(tmp_path, ()),
         allow_private=False,
         tool_timeout=1.0,
         default_model="demo:scripted",

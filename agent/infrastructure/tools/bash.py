@@ -26,8 +26,9 @@ from agent.domain.ports import Job, Tell, ToolResult, ToolSpec, silent
 from agent.tool_arguments import Arguments, read_arguments, schema_of
 
 LONGEST_TIMEOUT = 600.0
-# What a model can use; the head tells what began, the tail how it ended.
-MAX_OUTPUT = 64 * 1024
+# What is kept of an output: a model is given far less. The head tells what began, the tail how it
+# ended.
+MAX_OUTPUT = 8 * 1024 * 1024
 _READ = 64 * 1024
 _LONGEST_LABEL = 60
 # After the shell ended: what is in the pipe is read within this time, and no longer waited for.

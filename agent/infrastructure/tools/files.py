@@ -17,7 +17,7 @@ from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
 from agent.tool_arguments import Arguments, read_arguments, schema_of
 
 MAX_LINES = 2000
-MAX_BYTES = 256 * 1024
+MAX_BYTES = 48 * 1024
 # Edit reads the whole file; beyond this a model has no business with it.
 MAX_EDITED = 10 * 1024 * 1024
 

@@ -31,6 +31,10 @@ class Sandbox:
         roots = [project_dir, *(project_dir / Path(folder).expanduser() for folder in added)]
         return cls(project_dir, tuple(root.resolve() for root in roots))
 
+    def with_root(self, folder: Path) -> "Sandbox":
+        """The same, with one more folder: for tools that only read."""
+        return Sandbox(self.project_dir, (*self.roots, folder.resolve()))
+
     def resolve(self, path: str) -> Path:
         """Where the path really leads. Raises OutsideSandbox. Touches the disk: off the loop."""
         if "\0" in path:

@@ -19,6 +19,7 @@ class HeadlessContainer(containers.DeclarativeContainer):
     environ: providers.Dependency[object] = providers.Dependency()
     provider_environ: providers.Dependency[object] = providers.Dependency()
     sandbox: providers.Dependency[object] = providers.Dependency()
+    readable: providers.Dependency[object] = providers.Dependency()
     allow_private: providers.Dependency[object] = providers.Dependency()
     tool_timeout: providers.Dependency[object] = providers.Dependency()
     default_model: providers.Dependency[object] = providers.Dependency()
@@ -36,10 +37,10 @@ class HeadlessContainer(containers.DeclarativeContainer):
     )
     tools = providers.List(
         providers.Singleton(Bash, project_dir=project_dir, environ=environ, timeout=tool_timeout),
-        providers.Singleton(Read, sandbox=sandbox),
+        providers.Singleton(Read, sandbox=readable),
         providers.Singleton(Write, sandbox=sandbox),
         providers.Singleton(Edit, sandbox=sandbox),
-        providers.Singleton(Grep, sandbox=sandbox),
+        providers.Singleton(Grep, sandbox=readable),
         providers.Singleton(Glob, sandbox=sandbox),
         providers.Singleton(TodoWrite),
         providers.Singleton(AskUserQuestion),

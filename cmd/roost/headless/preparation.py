@@ -17,6 +17,7 @@ from agent.domain.ports import LanguageModel, ModelFailed, Models, Tool
 from agent.domain.skills import told_of
 from agent.domain.subagents import Limits
 from agent.equipment import DEFAULT_MAX_TURNS, Equipment, StartFailed
+from agent.infrastructure.archive import ProjectArchive
 from agent.infrastructure.instruction_files import project_instructions
 from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
 from agent.infrastructure.tools.skills import ReadSkill
@@ -68,6 +69,7 @@ class Preparation:
             project_dir=self.project_dir,
             environ=_environment_of_tools(self.environ),
             sandbox=sandbox,
+            readable=sandbox.with_root(self.home.project(str(self.project_dir)) / "artifacts"),
             allow_private=agent.fetch_private_addresses,
             tool_timeout=agent.tool_timeout,
             default_model=agent.model or DEFAULT_MODEL,
@@ -113,6 +115,9 @@ class Preparation:
                 is_subagent=self.lineage is not None,
             ),
             skills=skills,
+            archive=ProjectArchive(
+                self.project_dir, self.home.conversations(str(self.project_dir)), _no_note
+            ),
             # The stand-in would make up none; a task of its own, or of a subagent, is in no list.
             gives_titles=agent.titles
             and not model_name.startswith("demo:")
@@ -168,6 +173,10 @@ class Preparation:
             getattr(log, level)(event, **fields)
 
         self.log.hand_over(write)
+
+
+def _no_note(stem: str) -> None:
+    """No conversation is made here."""
 
 
 # By these the daemon knows a command of ours that dials in, also once it has left our process tree.
