@@ -21,6 +21,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "daemon": ("roost.daemon.cli", "command", "Run the daemon in the foreground."),
     "run": ("roost.threads.cli", "run", "Have the agent do one task, through the daemon."),
     "list": ("roost.threads.cli", "list_threads", "Show the threads that are open."),
+    "attach": ("roost.chat.cli", "attach", "Talk to the agent of a thread that is open."),
     "kill": ("roost.threads.cli", "kill", "Stop the worker of a thread."),
     "rename": ("roost.threads.cli", "rename", "Name a thread's conversation."),
     "status": ("roost.daemon.care", "status", "Show whether the daemon runs, and its threads."),

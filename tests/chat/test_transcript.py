@@ -142,6 +142,18 @@ def test_the_state_is_replaced_key_by_key() -> None:
     assert transcript.state == {"todos": [{"content": "a"}]}
 
 
+def test_members_of_an_object_in_the_state_change_alone() -> None:
+    steps = [
+        {"op": "add", "path": "/subagents/a~1b", "value": {"status": "running"}},
+        {"op": "replace", "path": "/subagents/c/status", "value": "idle"},
+        {"op": "add", "path": "/unknown/x", "value": 1},
+    ]
+    known = {"subagents": {"c": {"status": "running"}}}
+    transcript = fed(event("STATE_SNAPSHOT", snapshot=known), event("STATE_DELTA", delta=steps))
+    children = transcript.state["subagents"]
+    assert children == {"c": {"status": "idle"}, "a/b": {"status": "running"}}
+
+
 def test_what_is_unknown_changes_nothing() -> None:
     transcript = fed(event("SOMETHING_NEW", value=1), event("TEXT_MESSAGE_CONTENT", messageId="?"))
     assert transcript.rows == {}

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roost.chat.call_text import headline, in_full, live_output, printable, summary
+from roost.chat.doing import doing
 from roost.chat.slash import COMMANDS, Slash, help_text, parse
 from roost.chat.transcript import Result, Row
 
@@ -68,6 +69,22 @@ def test_how_a_call_went(result: Result | None, said: str) -> None:
 def test_a_running_call_shows_its_last_lines() -> None:
     row = Row(id="c", kind="call", output="\n".join(str(n) for n in range(20)))
     assert live_output(row) == "15\n16\n17\n18\n19"
+
+
+def test_what_goes_on_is_a_line_each() -> None:
+    todos = [{"content": "first", "status": "completed"}, {"content": "then", "status": "pending"}]
+    children = {
+        "t1": {"threadId": "t1", "label": "look", "status": "running", "activity": "Grep x"},
+        "t2": {"threadId": "t2", "label": "mend", "status": "waiting"},
+        "t3": {"threadId": "t3", "label": "gone", "status": "closed"},
+    }
+    assert doing({"todos": todos, "subagents": children}) == [
+        "✓ first",
+        "○ then",
+        "↳ look: Grep x",
+        "↳ mend: waits for you: roost attach t2",
+    ]
+    assert doing({"todos": todos[:1]}) == []
 
 
 @given(st.text())

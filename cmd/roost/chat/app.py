@@ -28,6 +28,7 @@ from connection.failures import ConnectionFailure
 from connection.port import AgentConnection
 from connection.shapes import SessionState, Snapshot, WorkerState
 from roost.chat.call_text import printable
+from roost.chat.doing import doing
 from roost.chat.operations import Operations
 from roost.chat.slash import parse
 from roost.chat.transcript import Transcript
@@ -41,7 +42,6 @@ from roost.chat.widgets.status_line import Status, StatusLine, usage_of
 _DRAW_AFTER = 0.03
 # Widgets cost more than rows: older rows are drawn when somebody scrolls there.
 _ROWS_SHOWN = 200
-_TODO_MARKS = {"completed": "✓", "in_progress": "▶"}
 
 
 @dataclass
@@ -86,13 +86,13 @@ class ChatApp(App[int]):
 
     def compose(self) -> ComposeResult:
         yield VerticalScroll(id="transcript")
-        yield Static(id="todos", markup=False)
+        yield Static(id="doing", markup=False)
         yield DecisionPanel()
         yield Composer()
         yield StatusLine()
 
     def on_mount(self) -> None:
-        self.query_one("#todos").display = False
+        self.query_one("#doing").display = False
         self.query_one("#transcript", VerticalScroll).can_focus = False
         self.query_one("#transcript", VerticalScroll).anchor()
         self.query_one(Composer).focus()
@@ -277,7 +277,7 @@ class ChatApp(App[int]):
         else:
             await self._draw_rows(changes.rows)
         self._draw_decisions()
-        self._draw_todos()
+        self._draw_doing()
         self.query_one(StatusLine).show(self._status())
 
     async def _draw_everything(self) -> None:
@@ -312,13 +312,12 @@ class ChatApp(App[int]):
         self._asked = decisions
         panel.ask(decisions, take_focus=not self.query_one(Composer).text)
 
-    def _draw_todos(self) -> None:
-        todos: list[dict[str, str]] = self._transcript.state.get("todos") or []
-        lines = [f"{_TODO_MARKS.get(t.get('status', ''), '○')} {t.get('content')}" for t in todos]
-        is_over = all(t.get("status") == "completed" for t in todos)
-        shown = self.query_one("#todos", Static)
-        shown.display = bool(lines) and not is_over
-        shown.update(printable("\n".join(lines)))
+    def _draw_doing(self) -> None:
+        """The agent's plan while it is not done, and its subagents while they live."""
+        lines = doing(self._transcript.state)
+        shown = self.query_one("#doing", Static)
+        shown.display = bool(lines)
+        shown.update("\n".join(lines))
 
     def _status(self) -> Status:
         transcript = self._transcript

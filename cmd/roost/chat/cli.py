@@ -1,28 +1,48 @@
-"""The command line of the chat."""
+"""The command lines of the chat: `roost chat`, `roost attach`, and `roost` alone."""
 
-import os
 import sys
 from pathlib import Path
 
-import anyio
 import click
 
-from roost.chat.main import chat
 from roost.exit_codes import ExitCode
+from roost.through_daemon import through_daemon
 
 
 @click.command("chat")
 @click.option("--resume", metavar="SEL", help="A conversation to go on with (see `roost list`).")
-@click.option("--project", metavar="DIR", default=".", help="The project's folder; default: here.")
-@click.option("--model", help="The model of a new conversation, such as openai:gpt-5.")
-@click.option("--mode", help="What the agent of a new conversation may do without asking.")
-def command(resume: str | None, project: str, model: str | None, mode: str | None) -> ExitCode:
+@click.option(
+    "--project",
+    metavar="DIR",
+    default=".",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The project's folder; default: here.",
+)
+@click.option("--model", metavar="PROVIDER:NAME", help="The model of a new conversation.")
+@click.option(
+    "--mode",
+    type=click.Choice(["standard", "plan", "auto", "auto-with-judge"]),
+    help="What the agent of a new conversation may do without asking.",
+)
+def command(resume: str | None, project: Path, model: str | None, mode: str | None) -> ExitCode:
     """Talk to an agent in this terminal. It goes on when you leave."""
+    return _chat(project, resume, model, mode)
+
+
+@click.command("attach")
+@click.argument("selector", metavar="SEL")
+def attach(selector: str) -> ExitCode:
+    """Talk to the agent of a thread, open or saved, of any project.
+
+    SEL is an id as `roost list` shows it, a conversation id, the end of either, or a name.
+    """
+    return _chat(Path.cwd(), selector, None, None)
+
+
+def _chat(project: Path, resume: str | None, model: str | None, mode: str | None) -> ExitCode:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError('the chat needs a terminal; `roost run "task"` does without one')
-    folder = Path(project).absolute()
-    if not folder.is_dir():
-        raise click.BadParameter(f"{project} is no folder", param_hint="--project")
-    # A terminal that does not say what it can draw gets plain colours instead of an error.
-    os.environ.setdefault("TERM", "xterm-256color")
-    return anyio.run(chat, str(folder), resume, model, mode)
+    # The terminal library is imported here: the check above should not wait for it.
+    from roost.chat.main import chat
+
+    return through_daemon(lambda: chat(project.absolute(), resume, model, mode))

@@ -1,8 +1,7 @@
 """Composition root of the chat: a connection, and the screen on it."""
 
-import click
+from pathlib import Path
 
-from connection.failures import ConnectionFailure
 from roost import connect
 from roost.chat.app import ChatApp
 from roost.exit_codes import ExitCode
@@ -12,16 +11,11 @@ _FIRST_MESSAGES = 200
 
 
 async def chat(
-    project_dir: str, session: str | None, model: str | None, mode: str | None
+    project_dir: Path, resume: str | None, model: str | None, mode: str | None
 ) -> ExitCode:
-    """Run the chat until the person leaves. The session goes on."""
-    try:
-        async with connect(
-            project_dir, session, model=model, mode=mode, last_messages=_FIRST_MESSAGES
-        ) as connection:
-            app = ChatApp(connection)
-            code = await app.run_async()
-    except ConnectionFailure as exc:
-        click.echo(f"roost: {exc}", err=True)
-        return ExitCode.UNREACHABLE
+    """Run the chat until the person leaves. The session goes on. Raises ConnectionFailure."""
+    async with connect(
+        project_dir, resume=resume, model=model, mode=mode, last_messages=_FIRST_MESSAGES
+    ) as connection:
+        code = await ChatApp(connection).run_async()
     return ExitCode.DONE if code == 0 else ExitCode.FAILED

@@ -195,14 +195,18 @@ class Transcript:
         self.state = dict(event.get("snapshot") or {})
 
     def _on_state_delta(self, event: Json) -> None:
-        """Our workers replace one key as a whole; finer patches are another client's business."""
+        """Whole keys, and members of objects in them: what our workers patch."""
         for step in event.get("delta") or ():
-            key = str(step.get("path", "")).removeprefix("/")
-            if "/" not in key:
-                if step.get("op") == "remove":
-                    self.state.pop(key, None)
-                else:
-                    self.state[key] = step.get("value")
+            *parents, key = _unescaped(str(step.get("path", "")))
+            target: object = self.state
+            for parent in parents:
+                target = cast(Json, target).get(parent) if isinstance(target, dict) else None
+            if not isinstance(target, dict):
+                continue
+            if step.get("op") == "remove":
+                cast(Json, target).pop(key, None)
+            else:
+                cast(Json, target)[key] = step.get("value")
 
     def _on_activity(self, event: Json) -> None:
         self._activity(str(event["messageId"]), event.get("content"))
@@ -275,6 +279,11 @@ class Transcript:
         "ACTIVITY_SNAPSHOT": _on_activity,
         "CUSTOM": _on_custom,
     }
+
+
+def _unescaped(path: str) -> list[str]:
+    """The keys of a JSON pointer."""
+    return [key.replace("~1", "/").replace("~0", "~") for key in path.removeprefix("/").split("/")]
 
 
 def _text_of(content: object) -> str:

@@ -3,12 +3,12 @@
 They start the daemon when none runs. No daemon to be had is exit code 3.
 """
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
 
 from roost.exit_codes import ExitCode
+from roost.through_daemon import through_daemon
 
 
 @click.command("list")
@@ -18,7 +18,7 @@ def list_threads(as_json: bool, include_saved: bool) -> ExitCode:
     """Show the threads that are open now, of all projects."""
     from roost.threads.looking import show_list
 
-    return _through_daemon(lambda: show_list(as_json=as_json, include_saved=include_saved))
+    return through_daemon(lambda: show_list(as_json=as_json, include_saved=include_saved))
 
 
 @click.command("kill")
@@ -30,7 +30,7 @@ def kill(selector: str) -> ExitCode:
     """
     from roost.threads.looking import kill_thread
 
-    return _through_daemon(lambda: kill_thread(selector))
+    return through_daemon(lambda: kill_thread(selector))
 
 
 @click.command("rename")
@@ -42,7 +42,7 @@ def rename(selector: str, name: str) -> ExitCode:
         raise click.UsageError("the name is empty.")
     from roost.threads.looking import rename_thread
 
-    return _through_daemon(lambda: rename_thread(selector, name))
+    return through_daemon(lambda: rename_thread(selector, name))
 
 
 @click.command("run")
@@ -66,23 +66,6 @@ def run(
         raise click.UsageError("the task is empty.")
     from roost.threads.running import run_task
 
-    return _through_daemon(
+    return through_daemon(
         lambda: run_task(task, Path.cwd(), resume=resume, model=model, mode=mode, as_json=as_json)
     )
-
-
-def _through_daemon(program: Callable[[], Awaitable[ExitCode]]) -> ExitCode:
-    """Run it, and turn what the connection raises into words and an exit code."""
-    import anyio
-
-    from connection.failures import CommandRefused, ConnectionFailure
-    from roost.logs import configure
-
-    configure("error", stderr_json=False)
-    try:
-        return anyio.run(program)
-    except CommandRefused as exc:
-        raise click.ClickException(str(exc)) from exc
-    except ConnectionFailure as exc:
-        click.echo(f"Error: {exc}", err=True)
-        return ExitCode.UNREACHABLE
