@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -59,8 +60,8 @@ class _Read:
     messages: set[str] = field(default_factory=set[str])
 
 
-@dataclass(frozen=True, slots=True)
-class _Stat:
+class _Stat(NamedTuple):
+    # Ten thousand of them are made at the first list: a frozen dataclass takes three times as long.
     changed: int
     size: int
     inode: int
@@ -165,13 +166,14 @@ class ConversationList:
     def _look_at(self, names: Iterable[str]) -> None:
         folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            look, stats = self._stat, self._stats
             for name in names:
                 try:
-                    stat = self._stat(name, folder)
+                    stat = look(name, folder)
                 except OSError:
-                    self._stats.pop(name, None)
+                    stats.pop(name, None)
                 else:
-                    self._stats[name] = _Stat(stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                    stats[name] = _Stat(stat.st_mtime_ns, stat.st_size, stat.st_ino)
         finally:
             os.close(folder)
 
