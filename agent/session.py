@@ -420,6 +420,9 @@ class Session:
             if self._run is None:
                 self._tell(RunError(message=str(failure), code="settings"))
             self.end(0)
+        elif (equipment := self._supply.ready) is not None and equipment.servers is not None:
+            self.conversation.servers = equipment.servers.state
+            await equipment.servers.serve(self._tell_servers)
 
     async def _end_job(self, job_id: str, job: Job, result: ToolResult) -> None:
         """What a job came to is a message: for the run that goes on, or one of its own."""
@@ -485,6 +488,10 @@ class Session:
         if patch:
             self._say(StateDelta(delta=patch))
         self._wake.set()
+
+    def _tell_servers(self) -> None:
+        if self.conversation.open_run is not None:
+            self._say.state("mcpServers", self.conversation.servers())
 
     def _raise_start_failure(self) -> None:
         if self._supply.failure is not None:

@@ -74,8 +74,11 @@ class Supply:
         await self._prepared.wait()
         if self.failure is not None:
             raise self.failure
-        assert self.ready is not None
-        return self.ready
+        found = self.ready
+        assert found is not None
+        if found.is_one_task and found.servers is not None:
+            await found.servers.wait_started()  # there may be one turn only, and it needs its tools
+        return found
 
     async def choose_model(self, name: str) -> None:
         """Use this model from the next turn on. Raises StartFailed, ModelFailed, HistoryFailed."""

@@ -181,6 +181,18 @@ def _is_origin(origin: str) -> bool:
     return found is not None and _DEFAULT_PORTS.get(found[1], "") != found[2]
 
 
+def _table(value: object) -> dict[str, str]:
+    """Names and texts, as a mapping or as lines of NAME=text."""
+    if isinstance(value, str):
+        lines = [line for line in value.splitlines() if line.strip()]
+        value = dict(line.split("=", 1) for line in lines)
+    if not isinstance(value, dict):
+        raise ValueError("no table")
+    pairs = cast("dict[object, object]", value).items()
+    return {_text(name).strip(): text if isinstance(text, str) else str(_whole(text))
+            for name, text in pairs}  # fmt: skip
+
+
 def _secret(value: object) -> Secret:
     text = _text(value).strip()
     return Secret(text) if text else _refuse()
@@ -245,6 +257,8 @@ FOLDER = Kind(_folder, "an absolute folder")
 MIME_TYPES = Kind(_words, 'a list of types such as "image/*", "application/pdf"')
 ADDRESS = Kind(_address, "an address that begins with http:// or https://")
 FOLDERS = Kind(_folders, "a list of folders, or one folder a line")
+TEXTS = Kind(_folders, "a list of texts, or one a line")
+SECRET_TABLE = Kind(_table, "names with a text each, or lines of NAME=text", is_secret=True)
 RULES = Kind(
     _rules,
     'a list of rules (or one a line) such as "Edit", "Bash(git status*)" or "mcp__docs__*"',

@@ -31,8 +31,10 @@ from roost.setting_types import (
     POSITIVE_DURATION,
     RULES,
     SECRET,
+    SECRET_TABLE,
     SWITCH,
     TEXT,
+    TEXTS,
     Says,
     Secret,
     choice,
@@ -123,6 +125,32 @@ class ProviderSection:
         SECRET,
         Says("Its key. The provider's own variable (`OPENAI_API_KEY`, ...) works too."),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpServerSection:
+    """One server that lends the agent its tools: `mcp_servers.<name>`."""
+
+    command: Annotated[
+        tuple[str, ...], COMMAND, Says("The program to start; it speaks MCP on stdin and stdout.")
+    ] = ()
+    env: Annotated[
+        Mapping[str, str], SECRET_TABLE, Says("What its environment has besides the user's.")
+    ] = field(default_factory=dict[str, str])
+    url: Annotated[
+        str | None, TEXT, Says("Where it is, in place of a command: it speaks MCP over HTTP.")
+    ] = None
+    headers: Annotated[
+        Mapping[str, str], SECRET_TABLE, Says("Sent with each request to the url.")
+    ] = field(default_factory=dict[str, str])
+    read_only: Annotated[
+        tuple[str, ...],
+        TEXTS,
+        Says("Tools of it that only read, as patterns: made unasked, and in mode `plan` too."),
+    ] = ()
+    timeout: Annotated[
+        float, POSITIVE_DURATION, Says("How long one call of its tools may take.")
+    ] = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,6 +341,7 @@ class NamedAgentSection:
 
 
 Providers = Mapping[str, ProviderSection]
+McpServers = Mapping[str, McpServerSection]
 NamedAgents = Mapping[str, NamedAgentSection]
 
 
@@ -322,6 +351,7 @@ class DaemonSettings:
 
     agent: AgentSection = AgentSection()
     providers: Providers = field(default_factory=dict[str, ProviderSection])
+    mcp_servers: McpServers = field(default_factory=dict[str, McpServerSection])
     logging: LoggingSection = LoggingSection()
     worker: WorkerSection = WorkerSection()
     subagents: SubagentsSection = SubagentsSection()
@@ -337,6 +367,7 @@ class HeadlessSettings:
 
     agent: AgentSection = AgentSection()
     providers: Providers = field(default_factory=dict[str, ProviderSection])
+    mcp_servers: McpServers = field(default_factory=dict[str, McpServerSection])
     logging: LoggingSection = LoggingSection()
     worker: WorkerSection = WorkerSection()
     subagents: SubagentsSection = SubagentsSection()
@@ -375,7 +406,7 @@ def _project_source(
 ) -> tuple[Source, tuple[str, ...]]:
     """What counts of a project's file, and a sentence about what does not."""
     validated(DaemonSettings, [source])  # its mistakes are errors, whether it counts or not
-    elsewhere = {path for path in source.paths() if path[0] != "agent"}
+    elsewhere = {path for path in source.paths() if path[0] not in ("agent", "mcp_servers")}
     allowed = {path for path in source.paths() if path in HARMLESS}
     gated = set(source.paths()) - elsewhere - allowed
     sentences: list[str] = []

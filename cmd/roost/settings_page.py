@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from roost.setting_types import BYTE_SIZE, Kind, Says, duration_text, size_text
-from roost.settings import HARMLESS, DaemonSettings, NamedAgentSection, ProviderSection
+from roost.settings import (
+    HARMLESS,
+    DaemonSettings,
+    NamedAgentSection,
+    ProviderSection,
+)
 from roost.settings_sources import kind_of
 
 _NAMED: dict[str, type[Any]] = {"providers": ProviderSection, "agents": NamedAgentSection}
@@ -36,8 +41,8 @@ worker:
 ```
 
 A project may have a `.roost/config.yaml` of its own, which comes between the two: it may set
-{harmless}. The rest of its `agent` section counts only after `roost trust` was run in that
-project; everything else is for the user to set.
+{harmless}. The rest of its `agent` section, and its `mcp_servers`, count only after `roost trust`
+was run in that project; everything else is for the user to set.
 
 A mistake stops the start with one line that names the file or the variable, the key, the value
 and what is allowed. Values that may be secrets are never shown.

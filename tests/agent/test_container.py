@@ -20,6 +20,7 @@ def test_every_provider_of_the_headless_container_can_be_built(tmp_path: Path) -
         access={},
         new_id=lambda: "id",
         log=FakeLog(),
+        mcp_configs=[],
     )
     container.check_dependencies()
     for name, provider in container.providers.items():

@@ -308,6 +308,42 @@ def test_a_trusted_project_sets_the_rest_of_its_agent_too(home: RoostHome, proje
     assert settings.ignored == ()
 
 
+def test_what_allows_or_starts_something_counts_only_in_a_trusted_project(
+    home: RoostHome, project: Path
+) -> None:
+    """Cloning a repository must not be enough to start its servers, or to be asked no more."""
+    set_in_project(
+        project,
+        "agent: {allow: ['Bash(make *)']}\n"
+        "mcp_servers: {x: {command: evil --now, env: {A: 1}, timeout: 5s}}\n",
+    )
+    settings = load_headless({}, home, str(project))
+    assert (settings.agent.allow, settings.mcp_servers) == ((), {})
+    (sentence,) = settings.ignored
+    assert "agent.allow, mcp_servers.x.command" in sentence
+    trust(home, project)
+    settings = load_headless({}, home, str(project))
+    assert settings.agent.allow == ("Bash(make *)",)
+    server = settings.mcp_servers["x"]
+    assert (server.command, server.env, server.timeout) == (("evil", "--now"), {"A": "1"}, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("agent: {allow: ['*']}", "agent.allow is ['*']; allowed: a list of rules"),
+        ("agent: {allow: ['Bash(']}", "agent.allow is ['Bash(']; allowed: a list of rules"),
+        ("mcp_servers: {x: {env: secret}}", "mcp_servers.x.env is not usable (value not shown)"),
+        ("mcp_servers: {x: {kommand: y}}", "mcp_servers.x.kommand is not a setting; did you mean"),
+    ],
+)
+def test_a_bad_rule_or_server_is_named_and_no_secret_is_shown(
+    home: RoostHome, text: str, line: str
+) -> None:
+    write(home.config, text)
+    assert daemon_error({}, home).startswith(f"{home.config}: {line}")
+
+
 def test_a_project_never_sets_what_is_not_its_agents(home: RoostHome, project: Path) -> None:
     """Above all not where a provider is: a key must not be sent to a stranger's server."""
     trust(home, project)

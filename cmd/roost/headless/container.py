@@ -2,6 +2,7 @@
 
 from dependency_injector import containers, providers
 
+from agent.infrastructure.mcp.servers import McpServers
 from agent.infrastructure.models.catalogue import Catalogue
 from agent.infrastructure.tools.bash import Bash
 from agent.infrastructure.tools.files import Edit, Read, Write
@@ -26,6 +27,7 @@ class HeadlessContainer(containers.DeclarativeContainer):
     access: providers.Dependency[object] = providers.Dependency()
     new_id: providers.Dependency[object] = providers.Dependency()
     log: providers.Dependency[object] = providers.Dependency()
+    mcp_configs: providers.Dependency[object] = providers.Dependency()
 
     models = providers.Singleton(
         Catalogue,
@@ -34,6 +36,9 @@ class HeadlessContainer(containers.DeclarativeContainer):
         environ=provider_environ,
         new_id=new_id,
         log=log,
+    )
+    servers = providers.Singleton(
+        McpServers, configs=mcp_configs, project_dir=project_dir, environ=environ, log=log
     )
     tools = providers.List(
         providers.Singleton(Bash, project_dir=project_dir, environ=environ, timeout=tool_timeout),

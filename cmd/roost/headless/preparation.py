@@ -59,6 +59,7 @@ class Preparation:
         agent = settings.agent
         mode = cast(Mode, self.mode or agent.mode)
 
+        from agent.infrastructure.mcp.connection import ServerConfig
         from agent.infrastructure.models.catalogue import DEFAULT_MODEL, ProviderAccess
         from agent.infrastructure.skills import Skills
         from roost.headless.container import HeadlessContainer
@@ -83,6 +84,18 @@ class Preparation:
             },
             new_id=self.new_id,
             log=self.log,
+            mcp_configs=[
+                ServerConfig(
+                    name=name,
+                    command=section.command,
+                    env=section.env,
+                    url=section.url,
+                    headers=section.headers,
+                    read_only=section.read_only,
+                    timeout=section.timeout,
+                )
+                for name, section in settings.mcp_servers.items()
+            ],
         )
         container.check_dependencies()
         tools = cast(list[Tool], container.tools())
@@ -127,6 +140,7 @@ class Preparation:
             judge=judge,
             judge_name=agent.judge_model,
             allowed=AllowList.of(agent.allow),
+            servers=container.servers() if settings.mcp_servers else None,
             given=self._given(),
             is_one_task=self.is_one_task,
             thinking=agent.thinking,
