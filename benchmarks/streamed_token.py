@@ -7,11 +7,9 @@ the transcript and partly on the disk. Processor time of this process, both in o
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -96,9 +94,8 @@ class Nothing:
 
 
 async def ours(models: Catalogue, folder: Path) -> float:
-    read, write = os.pipe()
-    reader = threading.Thread(target=drain, args=(read,))
-    reader.start()
+    reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert reader.stdin is not None
     history = JsonlHistory(folder / f"{new_id()}.jsonl", silent)
     recorder = await open_conversation(
         "c", folder, history, [], new_id, now, silent, KernelProcesses()
@@ -118,7 +115,7 @@ async def ours(models: Catalogue, folder: Path) -> float:
     async def save(name: str, data: bytes) -> str:
         raise NotImplementedError
 
-    lines = StdoutLines(write)
+    lines = StdoutLines(reader.stdin.fileno())
     session = Session(
         recorder,
         lines,
@@ -141,15 +138,9 @@ async def ours(models: Catalogue, folder: Path) -> float:
     assert session.last_end is not None
     assert session.last_end.outcome == "success"
     history.close()
-    os.close(write)
-    reader.join()
+    reader.stdin.close()
+    reader.wait()
     return spent / TOKENS * 1e6
-
-
-def drain(fd: int) -> None:
-    while os.read(fd, 1 << 20):
-        pass
-    os.close(fd)
 
 
 async def measure(port: int, folder: Path) -> None:
