@@ -127,6 +127,7 @@ async def ours(models: Catalogue, folder: Path) -> float:
         ProjectArchive(folder, folder, lambda _: None),
     )
     message = Message(id=new_id(), role="user", content="hello")
+    spent = 0.0
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lines.serve)
         began = time.process_time()

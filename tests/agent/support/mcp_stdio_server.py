@@ -45,12 +45,16 @@ def main() -> None:
 
 
 def answer(request: dict[str, Any], child: int) -> dict[str, Any]:
-    params = request.get("params") or {}
+    params: dict[str, Any] = request.get("params") or {}
     match request["method"]:
         case "initialize":
             info = {"name": "test", "version": "1"}
             version = params["protocolVersion"]
-            found = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+            found: dict[str, Any] = {
+                "protocolVersion": version,
+                "capabilities": {"tools": {}},
+                "serverInfo": info,
+            }
             return {"result": found}
         case "tools/list":
             listed = [
