@@ -198,15 +198,16 @@ class Transcript:
         """Whole keys, and members of objects in them: what our workers patch."""
         for step in event.get("delta") or ():
             *parents, key = _unescaped(str(step.get("path", "")))
-            target: object = self.state
+            target: Any = self.state
             for parent in parents:
-                target = cast(Json, target).get(parent) if isinstance(target, dict) else None
+                target = _members(target).get(parent)
             if not isinstance(target, dict):
                 continue
+            members = _members(cast(object, target))
             if step.get("op") == "remove":
-                cast(Json, target).pop(key, None)
+                members.pop(key, None)
             else:
-                cast(Json, target)[key] = step.get("value")
+                members[key] = step.get("value")
 
     def _on_activity(self, event: Json) -> None:
         self._activity(str(event["messageId"]), event.get("content"))
@@ -279,6 +280,11 @@ class Transcript:
         "ACTIVITY_SNAPSHOT": _on_activity,
         "CUSTOM": _on_custom,
     }
+
+
+def _members(value: object) -> Json:
+    """An object's own members, to be changed in place; none where it is no object."""
+    return cast(Json, value) if isinstance(value, dict) else {}
 
 
 def _unescaped(path: str) -> list[str]:
