@@ -65,7 +65,7 @@ async def talk(worker: LiveWorker, proxy: FaultProxy, cuts: int, chance: random.
         worker.say("TEXT_MESSAGE_START", messageId=name, role="assistant")
         for word in range(chance.randrange(1, 6)):
             worker.say("TEXT_MESSAGE_CONTENT", messageId=name, delta=f"{word} ")
-            worker.say("STATE_DELTA", delta=[{"op": "add", "path": f"/{word}", "value": number}])
+            worker.say("STATE_DELTA", delta=[{"op": "add", "path": f"/k{word}", "value": number}])
         worker.say("TEXT_MESSAGE_END", messageId=name)
         # Now and then in the middle of a return; mostly there is something to cut.
         await anyio.sleep(chance.random() * chance.choice((0.005, 0.05, 0.05)))

@@ -39,7 +39,7 @@ async def test_three_clients_over_many_cuts_lose_nothing_and_double_nothing(
                     worker.say("TEXT_MESSAGE_CONTENT", messageId=f"m{cut}", delta=f"{word} ")
                     worker.say(
                         "STATE_DELTA",
-                        delta=[{"op": "add", "path": f"/{word}", "value": cut}],
+                        delta=[{"op": "add", "path": f"/k{word}", "value": cut}],
                     )
                     if word % 5 == 0:
                         await anyio.lowlevel.checkpoint()
