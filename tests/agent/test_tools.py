@@ -1,11 +1,15 @@
 """The tools: what they do, what they refuse, and that nothing of them stays behind."""
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import anyio
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agent.domain.ports import BadArguments, Tool, ToolResult
 from agent.infrastructure.process import process_start
@@ -350,3 +354,96 @@ async def test_todos_replace_the_whole_list(tmp_path: Path) -> None:
     done = await used(TodoWrite(), todos=items)
     assert done.state == {"todos": items}
     assert done.output == "The list has 2 items, 1 of them done."
+
+
+async def test_a_link_that_takes_a_folders_place_after_the_check_leads_nobody_out(
+    tmp_path: Path,
+) -> None:
+    """Who is hurt: a command in the background swaps a folder while Write looks at it."""
+    project, outside = tmp_path / "p", tmp_path / "out"
+    (project / "inner").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "f").write_text("theirs")
+    (project / "inner" / "f").write_text("ours")
+
+    class Swapping(Sandbox):
+        def resolve(self, path: str) -> Path:
+            real = Sandbox.resolve(self, path)
+            shutil.rmtree(project / "inner")
+            (project / "inner").symlink_to(outside)
+            return real
+
+    for tool, arguments in (
+        (Read, {"path": "inner/f"}),
+        (Write, {"path": "inner/f", "content": "x"}),
+        (Edit, {"path": "inner/f", "old": "theirs", "new": "x"}),
+    ):
+        sandbox = Swapping.around(project, ())
+        result = await tool(sandbox).prepare(msgspec.json.encode(arguments)).run()
+        assert not result.success
+        assert "theirs" not in result.output
+        assert (outside / "f").read_text() == "theirs"
+        (project / "inner").unlink()
+        (project / "inner").mkdir()
+        (project / "inner" / "f").write_text("ours")
+
+
+async def test_an_edit_of_a_file_that_changes_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is hurt: whoever saved the file in an editor in that moment."""
+    file = tmp_path / "f"
+    file.write_text("one two")
+    edit = Edit(Sandbox.around(tmp_path, ()))
+    call = edit.prepare(msgspec.json.encode({"path": "f", "old": "one", "new": "1"}))
+    fchmod = os.fchmod
+
+    def saved_by_somebody(fd: int, mode: int) -> None:
+        fchmod(fd, mode)
+        file.write_text("one two three")
+
+    monkeypatch.setattr(os, "fchmod", saved_by_somebody)
+    result = await call.run()
+    assert not result.success
+    assert "changed by somebody else" in result.error
+    assert file.read_text() == "one two three"
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+PARTS = st.sampled_from(
+    ["..", ".", "", "a", "f", "in", "out", "file-out", "loop", "~", "~root", "\0", "new", "é"]
+)
+
+
+@given(st.lists(PARTS, min_size=1, max_size=7), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_no_path_leads_a_tool_out_of_the_sandbox(parts: list[str], is_absolute: bool) -> None:
+    """Dots, links to folders and files, links in circles, homes, and what is no path at all."""
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name).resolve()
+        project, outside = top / "project", top / "outside"
+        (project / "a").mkdir(parents=True)
+        outside.mkdir()
+        (outside / "f").write_text("theirs")
+        (project / "a" / "f").write_text("ours")
+        (project / "in").symlink_to("a")
+        (project / "out").symlink_to(outside)
+        (project / "file-out").symlink_to(outside / "f")
+        (project / "loop").symlink_to("loop")
+        path = "/".join(parts)
+        path = f"{project}/{path}" if is_absolute else path
+        box = Sandbox.around(project, ())
+        for tool, more in (
+            (Read, {}),
+            (Write, {"content": "changed"}),
+            (Edit, {"old": "theirs", "new": "changed"}),
+            (Grep, {"pattern": "theirs"}),
+            (Glob, {"pattern": "*"}),
+        ):
+            arguments = {"path": path, **more}
+            result = anyio.run(tool(box).prepare(msgspec.json.encode(arguments)).run)
+            assert "theirs" not in result.output
+            assert set(result.output.split()).isdisjoint({"outside/f", str(outside / "f")})
+        assert (outside / "f").read_text() == "theirs"
+        assert sorted(each.name for each in outside.iterdir()) == ["f"]
+        assert sorted(each.name for each in top.iterdir()) == ["outside", "project"]

@@ -1,11 +1,12 @@
 """Read, Write and Edit: text files inside the sandbox, whole or not at all."""
 
 import os
-import tempfile
+import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import anyio.to_thread
 from msgspec import Meta
@@ -80,7 +81,7 @@ class Read:
             return ToolResult(success=False, error=f"{wanted.path} {what}.")
         lines: list[bytes] = []
         size, more = 0, False
-        with path.open("rb") as file:
+        with _opened(self._sandbox, path) as file:
             for number in range(1, wanted.offset + wanted.limit + 1):
                 line = file.readline(MAX_BYTES)
                 if not line:
@@ -132,8 +133,7 @@ class Write:
 
     def _write(self, wanted: _WriteArguments, size: int) -> ToolResult:
         path = self._sandbox.resolve(wanted.path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, wanted.content.encode())
+        replace_file(self._sandbox, path, wanted.content.encode(), make=True)
         return ToolResult(success=True, output=f"Wrote {size} bytes to {wanted.path}.")
 
 
@@ -173,10 +173,13 @@ class Edit:
         path = self._sandbox.resolve(wanted.path)
         if not path.is_file():
             return ToolResult(success=False, error=f"{wanted.path} does not exist as a file.")
-        if path.stat().st_size > MAX_EDITED:
-            return ToolResult(success=False, error=f"{wanted.path} is larger than 10 MiB.")
+        with _opened(self._sandbox, path) as file:
+            seen = os.fstat(file.fileno())
+            if seen.st_size > MAX_EDITED:
+                return ToolResult(success=False, error=f"{wanted.path} is larger than 10 MiB.")
+            data = file.read()
         try:
-            text = path.read_bytes().decode("utf-8")
+            text = data.decode("utf-8")
         except UnicodeDecodeError:
             return ToolResult(success=False, error=f"{wanted.path} is not a UTF-8 text file.")
         count = text.count(wanted.old)
@@ -189,23 +192,70 @@ class Edit:
                 " `all`."
             )
             return ToolResult(success=False, error=error)
-        replace_file(path, text.replace(wanted.old, wanted.new).encode())
+        changed = text.replace(wanted.old, wanted.new).encode()
+        if not replace_file(self._sandbox, path, changed, seen=seen):
+            error = f"{wanted.path} was changed by somebody else meanwhile. Read it again."
+            return ToolResult(success=False, error=error)
         places = "1 place" if count == 1 else f"{count} places"
         return ToolResult(success=True, output=f"Changed {places} in {wanted.path}.")
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that it holds the old text or the new, never a half; its mode stays."""
-    mode = path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask()
-    fd, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+def _opened(sandbox: Sandbox, path: Path) -> BinaryIO:
+    """The very file that was checked: no link that took a place meanwhile is followed."""
+    folder = sandbox.folder(path.parent)
     try:
-        with os.fdopen(fd, "wb") as file:
+        # Not blocking: a named pipe in the file's place would keep a thread for ever.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.fdopen(os.open(path.name, flags, dir_fd=folder), "rb")
+    finally:
+        os.close(folder)
+
+
+def replace_file(
+    sandbox: Sandbox,
+    path: Path,
+    data: bytes,
+    *,
+    make: bool = False,
+    seen: os.stat_result | None = None,
+) -> bool:
+    """Write a file so that it holds the old text or the new, never a half; its mode stays.
+
+    With `seen`, only if it still is the file that was seen. Was it written? Raises
+    OutsideSandbox, OSError.
+    """
+    folder = sandbox.folder(path.parent, make=make)
+    name = f".{path.name[:100]}.{uuid.uuid4().hex[:12]}"
+    try:
+        mode = _mode(path.name, folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
             file.write(data)
             os.fchmod(file.fileno(), mode)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        if seen is not None and not _is_as_seen(path.name, folder, seen):
+            return False
+        os.rename(name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        return True
+    finally:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+        os.close(folder)
+
+
+def _mode(name: str, folder: int) -> int:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & 0o7777
+    except FileNotFoundError:
+        return 0o666 & ~_umask()
+
+
+def _is_as_seen(name: str, folder: int, seen: os.stat_result) -> bool:
+    now = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return (now.st_ino, now.st_size, now.st_mtime_ns) == (
+        seen.st_ino,
+        seen.st_size,
+        seen.st_mtime_ns,
+    )
 
 
 def _umask() -> int:

@@ -4,11 +4,16 @@ A path counts where it really is, after links; one that leads out is refused. Pr
 by this: they ask, or are allowed to do anything.
 """
 
+import errno
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.domain.allow import Subject
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 # Settings of roost with what they allow, and hooks that git runs.
 _DECIDES = frozenset({".roost", ".git"})
@@ -64,6 +69,31 @@ class Sandbox:
         if any(part.lower() in _DECIDES for part in real.parts):
             return None
         return Subject("path", self.shown(real))
+
+    def folder(self, real: Path, *, make: bool = False) -> int:
+        """A descriptor of a folder that `resolve` found, for its caller to close.
+
+        Opened step by step without following a link, so that nobody who puts a link in a folder's
+        place after the check leads us out. Raises OutsideSandbox, OSError.
+        """
+        root = next((r for r in self.roots if r == real or r in real.parents), None)
+        if root is None:
+            raise OutsideSandbox(f"{real} is outside of the folders that may be used.")
+        fd = os.open(root, _FOLDER)
+        try:
+            for part in real.relative_to(root).parts:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=fd)
+                inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+                os.close(fd)
+                fd = inner
+        except OSError as exc:
+            os.close(fd)
+            if exc.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise OutsideSandbox(f"{real} changed while it was used: try again.") from exc
+            raise
+        return fd
 
     def shown(self, path: Path) -> str:
         """The path as short as it is clear."""
