@@ -22,6 +22,7 @@ from sessions.domain.keys import ThreadKey, ThreadOptions
 from sessions.domain.ports import LaunchFailed
 from sessions.domain.settings import RegistrySettings
 from sessions.infrastructure.environment import worker_environment
+from sessions.infrastructure.fault_points import Step, reached
 from sessions.infrastructure.kept_worker import KeeperLost, KeptWorker, Link
 from sessions.infrastructure.launch_pad import LaunchPad, pad_environment
 from sessions.infrastructure.marks import VARIABLE, Mark, Role, roomy
@@ -64,6 +65,7 @@ class KeeperLauncher:
     ) -> AsyncGenerator[KeptWorker]:
         """Run the worker; leaving the block ends it and all it started. Raises LaunchFailed."""
         launch = self._launch(thread, options, token)
+        reached(Step.LAUNCH_BEGUN)
         link, launched = await self._begin(launch)
         worker = KeptWorker(link, launched.worker_pid)
         # No await until the try in there: a cancellation in that gap would leave a worker behind.
@@ -121,7 +123,9 @@ class KeeperLauncher:
         try:
             with anyio.fail_after(_LAUNCH_TIMEOUT):
                 await link.send(told(Kind.LAUNCH, launch))
+                reached(Step.LAUNCH_TOLD)
                 kind, payload = await link.receive()
+                reached(Step.LAUNCH_ANSWERED)
             if kind is Kind.LAUNCHED:
                 return msgspec.msgpack.decode(payload, type=Launched)
             failed = msgspec.msgpack.decode(payload, type=Failed)

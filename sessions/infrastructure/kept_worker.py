@@ -21,6 +21,7 @@ from sessions.domain.keeper_frames import (
 )
 from sessions.domain.ports import WorkerLost
 from sessions.infrastructure.chunk_reader import chunk_reader
+from sessions.infrastructure.fault_points import Step, reached
 from sessions.infrastructure.stderr_log import StderrLog
 
 log = structlog.stdlib.get_logger()
@@ -147,6 +148,7 @@ class KeptWorker:
                 self._stderr.close()
                 break
             if kind is Kind.LINES:
+                reached(Step.LINES_RECEIVED)
                 batch = payload.split(b"\n")
                 batch.pop()
                 return batch
@@ -172,6 +174,8 @@ class KeptWorker:
                 self._waiting_bytes -= len(data)
                 try:
                     await self._link.send(data)
+                    if data[0] == Kind.STOP:
+                        reached(Step.STOP_ASKED)
                 except KeeperLost:
                     # Its end will tell whoever reads the lines.
                     return
@@ -211,6 +215,7 @@ class KeptWorker:
         elif kind is Kind.DEAF:
             self._is_deaf = True
         elif kind is Kind.GONE:
+            reached(Step.STOP_ANSWERED)
             self._gone = msgspec.msgpack.decode(payload, type=Gone)
             self._stderr.close()
             if self._gone.unfinished:

@@ -19,6 +19,7 @@ from sessions.domain.keeper_frames import Adopt, Kind, told
 from sessions.domain.kept import BadNote, Kept, decode_note
 from sessions.domain.keys import ConversationId, ThreadKey
 from sessions.domain.ports import Survivor
+from sessions.infrastructure.fault_points import Step, reached
 from sessions.infrastructure.keeper_files import (
     Descriptor,
     KeeperFiles,
@@ -115,8 +116,11 @@ class KeeperSurvivors:
         try:
             with anyio.move_on_after(_ADOPT_TIMEOUT):
                 link = Link(KeeperFiles(self.folder, descriptor.keeper).connect())
+                reached(Step.ADOPT_CONNECTED)
                 await link.send(told(Kind.ADOPT, Adopt(descriptor.token)))
+                reached(Step.ADOPT_TOLD)
                 kind, payload = await link.receive()
+                reached(Step.ADOPT_ANSWERED)
                 if kind is not Kind.KEPT:
                     raise KeeperLost(payload.decode(errors="replace"))
                 survivor = self._survivor(descriptor, payload, link)

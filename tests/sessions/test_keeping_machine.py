@@ -6,6 +6,8 @@ numbers of one that was there all the time. What a daemon was told, put together
 wrote: nothing lost, nothing twice, nothing torn.
 """
 
+# pyright: reportPrivateUsage=false
+
 import json
 from typing import Any
 

@@ -10,6 +10,19 @@ from pathlib import Path
 from roost.home import RoostHome
 from sessions.infrastructure.worker_process import Program
 
+# What a worker imports from its start to the end of its preparation.
+_NEEDED = (
+    "roost.headless.cli",
+    "roost.headless.main",
+    "roost.headless.preparation",
+    "roost.headless.container",
+    "roost.headless.delegation",
+    "roost.logs",
+    "agent.infrastructure.children.kept_children",
+    "agent.infrastructure.presets",
+    "anyio._core._signals",
+    "structlog",
+)
 _OURS = ("roost", "agent", "sessions")
 
 
@@ -19,7 +32,7 @@ def warm_up() -> Program:
 
     from roost.cli import main
 
-    for module in ("roost.headless.cli", "roost.headless.container", "roost.logs", "structlog"):
+    for module in _NEEDED:
         importlib.import_module(module)
     # The event loop's own modules are imported when one first runs.
     anyio.run(anyio.sleep, 0)
