@@ -15,6 +15,7 @@ from typing import Final
 from sessions.domain import frames, lines
 from sessions.domain.backlog import Backlog
 from sessions.domain.frames import BadFrame
+from sessions.domain.joining import OpenRun
 from sessions.domain.keeper_frames import Gone, Kind, Launch, header, told
 from sessions.domain.kept import Kept
 from sessions.domain.lines import BadLine, Line
@@ -317,10 +318,18 @@ class Keeping:
                 self._retouched[number] = None
         except BadLine:
             self._retouched[number] = None
-        if peeked.type == "RUN_ERROR" and run is not None and not peeked.runId:
-            self._retouched[number] = frames.with_run_id(line, run.run_id)
+        if peeked.type == "RUN_ERROR":
+            self._look_at_error(number, peeked, line, run)
         if was_busy and not self._is_busy:
             self._quiet_since = now
+
+    def _look_at_error(self, number: int, peeked: Line, line: bytes, run: OpenRun | None) -> None:
+        if run is not None:
+            if not peeked.runId:
+                self._retouched[number] = frames.with_run_id(line, run.run_id)
+        elif not (self._has_announced and self.launch.announces_ready):
+            # It could not begin: that answered everyone who waited for a snapshot.
+            self._waiting.take_openings()
 
     @property
     def _is_busy(self) -> bool:
