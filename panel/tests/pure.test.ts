@@ -166,9 +166,12 @@ describe("the list", () => {
     expect(section!.branches[0]!.children[0]!.row.id).toBe("child");
   });
 
-  it("does not take a parent of another project, nor lose an orphan", () => {
-    const rows = [row("parent"), row("child", { parent: "parent", project_dir: "/other" })];
-    expect(sectionsOf(rows, now)[0]!.branches).toHaveLength(2);
+  it("has a subagent of another folder under its parent, and never loses an orphan", () => {
+    const child = row("child", { parent: "parent", project_dir: "/worktree" });
+    expect(sectionsOf([row("parent"), child], now)[0]!.branches).toHaveLength(1);
+    const twins = [row("parent"), row("parent", { project_dir: "/other" }), child];
+    expect(sectionsOf(twins, now)[0]!.branches).toHaveLength(3);
+    expect(sectionsOf([child], now)[0]!.branches).toHaveLength(1);
   });
 
   it("finds by all words, in the title, the name and the project, with the parents", () => {

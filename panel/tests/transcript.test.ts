@@ -120,6 +120,15 @@ describe("a transcript", () => {
     expect(transcript.state).toEqual({ todos: [{ content: "x" }] });
   });
 
+  it("outlives a change of a state that it was not told yet", () => {
+    const delta = [{ op: "add", path: "/subagents/s1", value: { label: "x" } }];
+    const transcript = after({ type: "STATE_DELTA", delta });
+    expect(transcript.state).toEqual({});
+    transcript.take({ type: "STATE_SNAPSHOT", snapshot: { subagents: {} } });
+    transcript.take({ type: "STATE_DELTA", delta });
+    expect(transcript.state).toEqual({ subagents: { s1: { label: "x" } } });
+  });
+
   it("counts each change of an item, so that it is drawn again", () => {
     const transcript = after(started("r1"), opened(), word("a"));
     const before = transcript.items[0]!.version;

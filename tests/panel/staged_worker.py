@@ -57,6 +57,10 @@ STATE = {
         "running": 1,
         "jobs": [{"id": "j1", "label": "watering", "status": "running"}],
     },
+    "subagents": {
+        "subagent-rich-0123456789ab": {"label": "look up roses", "status": "running"},
+        "subagent-rich-ba9876543210": {"label": "long done", "status": "closed"},
+    },
     "queue": [],
     "retry": None,
 }

@@ -46,6 +46,8 @@ def test_what_a_conversation_holds_is_drawn(staged: Panel) -> None:
     page.locator(".todos summary").click()
     expect(page.locator(".todos li.is-completed")).to_contain_text("Read the notes")
     expect(page.get_by_label("In the background")).to_contain_text("watering")
+    subagents = page.get_by_label("Subagents", exact=True)
+    expect(subagents.get_by_role("listitem")).to_have_text("look up rosesrunning")
     staged.shoot("thread")
 
 

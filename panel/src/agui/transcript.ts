@@ -183,7 +183,11 @@ const HANDLERS: Record<string, Handler> = {
     t.state = (event.snapshot ?? {}) as Record<string, unknown>;
   },
   STATE_DELTA(t, event) {
-    t.state = patched(t.state, event.delta as Operation[]) as Record<string, unknown>;
+    try {
+      t.state = patched(t.state, event.delta as Operation[]) as Record<string, unknown>;
+    } catch {
+      // It changes what this page was not told yet; the next snapshot of the state has it.
+    }
   },
   TEXT_MESSAGE_START: openText,
   TEXT_MESSAGE_CONTENT: growText,

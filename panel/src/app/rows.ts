@@ -72,10 +72,14 @@ function rank({ title }: Section, order: string[]): number {
 
 function branchesOf(rows: readonly Row[]): Branch[] {
   const branches = new Map(rows.map((row) => [keyText(row), { row, children: [] as Branch[] }]));
+  const byId = Map.groupBy(branches.values(), ({ row }) => row.id);
   const roots: Branch[] = [];
   for (const branch of branches.values()) {
     const { parent, project_dir } = branch.row;
-    const above = parent === null ? undefined : branches.get(keyText({ project_dir, id: parent }));
+    // A subagent may work in a folder of its own: then the only thread of that id is above it.
+    const named = parent === null ? [] : (byId.get(parent) ?? []);
+    const above = named.find(({ row }) => row.project_dir === project_dir)
+      ?? (named.length === 1 ? named[0] : undefined);
     if (above === undefined) roots.push(branch);
     else above.children.push(branch);
   }

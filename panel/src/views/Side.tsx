@@ -1,5 +1,6 @@
 /** What a thread keeps beside its messages: its plan, its jobs, what waits, what it cost. */
 
+import { threadHref } from "../app/routes";
 import type { ThreadSession } from "../app/thread-session";
 
 interface Todo {
@@ -11,6 +12,13 @@ interface Job {
   id: string;
   label: string;
   status: string;
+}
+
+interface Subagent {
+  label?: string;
+  status?: string;
+  activity?: string;
+  projectDir?: string;
 }
 
 interface Queued {
@@ -34,6 +42,7 @@ export function Side({ session }: { session: ThreadSession }) {
   return (
     <div class="side">
       <Todos todos={list<Todo>(state.todos)} />
+      <Subagents session={session} rows={(state.subagents ?? {}) as Record<string, Subagent>} />
       <Jobs session={session} jobs={jobs.filter((job) => job.status === "running")} />
       <Queue session={session} queue={list<Queued>(state.queue)} />
       <Cost usage={list<Usage>(state.usage)} />
@@ -60,6 +69,24 @@ function Todos({ todos }: { todos: Todo[] }) {
         ))}
       </ul>
     </details>
+  );
+}
+
+/** Those that are at work; the list has all of them. */
+function Subagents({ session, rows }: { session: ThreadSession; rows: Record<string, Subagent> }) {
+  const shown = Object.entries(rows).filter(([, { status }]) => status !== "closed");
+  if (shown.length === 0) return null;
+  return (
+    <ul class="strip" aria-label="Subagents">
+      {shown.map(([id, { label, status, activity, projectDir }]) => (
+        <li key={id}>
+          <a href={threadHref({ project_dir: projectDir ?? session.key.project_dir, id })}>
+            {label ?? id}
+          </a>
+          <span class="muted">{[status, activity].filter(Boolean).join(" · ")}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
