@@ -1,6 +1,7 @@
 """The panel's API over a real port: rows, the feed, deleting, signing in and out."""
 
 import json
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -267,6 +268,26 @@ async def test_a_session_is_good_for_the_websocket_and_revoking_cuts_it() -> Non
             await socket.send(hello(client="desktop", token=session))
             assert await closing(socket) == ([], None)
         assert api.store.hashes == ()
+
+
+async def test_a_program_inside_a_worker_is_not_let_in_whatever_it_shows() -> None:
+    """An agent that reads the token file must not delete, rename, or sign itself in."""
+    async with an_api() as api:
+        link = (await api.post("/api/links")).json()["link"]
+        # This process, and so its connections, count as a worker's from here on.
+        api.threads.shows(worker_pid=os.getpid())
+        for path, body in (
+            ("/api/delete", NAMED),
+            ("/api/links", {}),
+            ("/api/revoke", {}),
+            ("/api/sign-in", {"link": link}),
+        ):
+            answer = await api.post(path, body)
+            assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed"), path
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        for path in ("/api/threads", "/api/feed"):
+            assert (await api.http.get(path, headers=headers)).status_code == 403
+        assert api.threads.handled == []
 
 
 async def test_signing_out_ends_ones_own_session_only() -> None:

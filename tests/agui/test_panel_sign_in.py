@@ -96,6 +96,14 @@ def test_past_the_most_the_oldest_is_signed_out() -> None:
     assert all(sign_in.session_of(str(session)) for session in sessions[1:])
 
 
+def test_a_link_is_good_for_two_minutes_and_no_longer() -> None:
+    """One that was left in a terminal's history lets nobody in tomorrow."""
+    sign_in = SignIn()
+    in_time, too_late = sign_in.new_link(0.0), sign_in.new_link(0.0)
+    assert sign_in.exchange(in_time, LINK_SECONDS - 1) is not None
+    assert sign_in.exchange(too_late, LINK_SECONDS) is None
+
+
 def test_odd_secrets_let_nobody_in() -> None:
     sign_in = SignIn()
     sign_in.new_link(0.0)

@@ -72,7 +72,10 @@ function rank({ title }: Section, order: string[]): number {
 
 function branchesOf(rows: readonly Row[]): Branch[] {
   const branches = new Map(rows.map((row) => [keyText(row), { row, children: [] as Branch[] }]));
-  const byId = Map.groupBy(branches.values(), ({ row }) => row.id);
+  const byId = new Map<string, Branch[]>();
+  for (const branch of branches.values()) {
+    byId.set(branch.row.id, [...(byId.get(branch.row.id) ?? []), branch]);
+  }
   const roots: Branch[] = [];
   for (const branch of branches.values()) {
     const { parent, project_dir } = branch.row;
