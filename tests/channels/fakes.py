@@ -128,6 +128,11 @@ class FakeMessaging:
 
     # What a test sees
 
+    @property
+    def next_id(self) -> int:
+        """The id of the next message."""
+        return self._last_id + 1
+
     def texts(self, chat: int = PERSON) -> list[str]:
         return [seen.text for seen in self.chats[chat]]
 

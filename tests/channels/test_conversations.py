@@ -38,7 +38,7 @@ async def test_the_conversation_survives_a_restart() -> None:
 async def test_new_begins_another_conversation_and_the_old_one_is_listed() -> None:
     async with a_chat() as scene:
         await scene.says("one")
-        number = scene.service._last_id + 1  # noqa: SLF001 - the id that the next message gets
+        number = scene.service.next_id
         shown = await scene.says("/new")
         assert "new conversation" in shown.text
         await scene.says("two")

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import msgspec
 import structlog
+from anyio import to_thread
 
 from roost.channels.domain.chat import Chat
 from roost.channels.domain.messages import ChatId, MessageId
@@ -231,6 +232,10 @@ class Conversation:
         while True:
             self._to_show = anyio.Event()
             now = anyio.current_time()
+            if (post := screen.unrendered(now)) is not None:
+                text = post.text
+                made = await to_thread.run_sync(self.service.chunks, text)
+                screen.rendered(post, text, made)
             step = None if self.chat.state.is_closed else screen.next_step(now)
             if step is not None:
                 await self._do(step)

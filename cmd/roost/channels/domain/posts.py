@@ -23,6 +23,8 @@ MOST_POSTS = 300
 # Menus whose buttons still work.
 _MOST_KEPT = 30
 _LEFT_OUT = "_Some messages were left out here: too many waited. The conversation has them all._"
+# A longer text takes tens of milliseconds to render, too long for an event loop.
+_LONG = 2000
 _PATIENCE = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -134,6 +136,21 @@ class Screen:
 
     # What to do
 
+    def unrendered(self, now: float) -> Post | None:
+        """A long text that is due, and has to be rendered first: elsewhere, see `rendered`."""
+        if now < self._not_before:
+            return None
+        for post in self.posts:
+            known = self._rendered.get(post.number)
+            is_due = len(post.text) > _LONG and not (post.grows and now < post.shown_from)
+            if is_due and (known is None or known[0] != post.text):
+                return post
+        return None
+
+    def rendered(self, post: Post, text: str, made: Sequence[Chunk]) -> None:
+        """What `chunks` makes of the text."""
+        self._rendered[post.number] = (text, list(made[:1]) if post.file is not None else made)
+
     def next_step(self, now: float) -> Step | None:
         """What may be done now."""
         if now < self._not_before:
@@ -204,8 +221,8 @@ class Screen:
 
     def _chunks(self, post: Post) -> Sequence[Chunk]:
         known = self._rendered.get(post.number)
-        if known is not None and known[0] == post.text:
-            return known[1]
+        if known is not None and (known[0] == post.text or _is_long_and_grows(post)):
+            return known[1]  # what has grown meanwhile is shown by the next edit
         made = self.chunks(post.text)
         if post.file is not None:
             made = list(made[:1]) or [Chunk("", "")]
@@ -274,6 +291,10 @@ class Screen:
         if step.kind == "send":
             step.post.place = None
         self._not_before = now + seconds
+
+
+def _is_long_and_grows(post: Post) -> bool:
+    return post.grows and len(post.text) > _LONG
 
 
 def _named_buttons(post: Post) -> tuple[tuple[tuple[str, str], ...], ...]:

@@ -21,6 +21,7 @@ _MOST_LINES = 30
 # About ten messages. A longer text goes as a file behind its beginning.
 LONGEST_TEXT = 30_000
 _MOST_FILES = 10
+_LONGEST_LINKED = 4000
 
 FindFile = Callable[[str, str], OutFile | None]
 """The file that a text in a project refers to, if it is one that may be sent."""
@@ -93,7 +94,7 @@ class Transcript:
         if len(text) > LONGEST_TEXT:
             self._file(post.key, OutFile(name="answer.md", text=text), now)
         found: list[OutFile] = []
-        for reference in render(text[:LONGEST_TEXT]).references:
+        for reference in render(_with_links(text)).references:
             file = self.find_file(self.state.project_dir or "/", reference)
             if file is not None and len(found) < _MOST_FILES:
                 found.append(file)
@@ -143,6 +144,12 @@ class Transcript:
 
     def _note(self, key: str, text: str, now: float) -> None:
         self.screen.put(Post(key=key, text=text, silent=key != "error"), now)
+
+
+def _with_links(text: str) -> str:
+    """The paragraphs that may refer to files: rendering all of a long text takes too long."""
+    paragraphs = (part for part in text.split("\n\n") if "](" in part)
+    return "\n\n".join(paragraphs)[:_LONGEST_LINKED]
 
 
 def _shown(text: str) -> str:
