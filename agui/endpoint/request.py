@@ -4,7 +4,8 @@ Host and Origin were checked before (`agui.guard`). The token is checked before 
 looked at, and the body is read only then.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
@@ -14,6 +15,7 @@ from agui.hello import BadHello
 from agui.peers import Peers
 from agui.security import bearer_token, same_token
 from agui.settings import BindingSettings
+from agui.uvicorn_http import EXTENSION
 from sessions.domain.keys import ThreadKey
 from sessions.domain.ports import Threads
 
@@ -25,13 +27,17 @@ class Gone(Exception):
     """The client left before it was answered."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Reception:
     """Judges what every request has to bring."""
 
     threads: Threads
     settings: BindingSettings
     peers: Peers
+    _known: WeakKeyDictionary[object, ThreadKey | None] = field(
+        default_factory=WeakKeyDictionary[object, "ThreadKey | None"]
+    )
+    """What was found of connections: each is looked up once, as on the WebSocket."""
 
     async def inside(self, request: Request) -> ThreadKey | None:
         """The thread inside whose worker the client is; None for a person's. Raises Refused."""
@@ -42,6 +48,15 @@ class Reception:
                 text = "Send the binding's token as 'Authorization: Bearer <token>'."
                 raise Refused(401, "bad_token", text)
             return inside
+        connection = request.scope.get("extensions", {}).get(EXTENSION)
+        if connection is None or connection not in self._known:
+            found = await self._found(request)
+            if connection is None:
+                return found
+            self._known[connection] = found
+        return self._known[connection]
+
+    async def _found(self, request: Request) -> ThreadKey | None:
         address = request.client
         try:
             return None if address is None else await self.peers.inside(address.port)

@@ -34,6 +34,26 @@ with connect(url, proxy=None, open_timeout=10) as socket:
             break
 """
 
+# The same over HTTP: it answers, it reads along, it stops.
+HTTP_CULPRIT = """
+import json, os, sys
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+url, token, project, interrupt = sys.argv[1:]
+token = os.environ["ROOST_WORKER_TOKEN"] if token == "mine" else token
+base = url.replace("ws://", "http://").replace("/ws", "/agui/agent/default/")
+given = {"threadId": "waiting", "runId": "theft", "messages": [],
+    "forwardedProps": {"project_dir": project},
+    "resume": [{"interruptId": interrupt, "status": "resolved"}]}
+for what in ("run", "connect"):
+    headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+    request = Request(base + what, json.dumps(given).encode(), headers)
+    try:
+        print(build_opener(ProxyHandler({})).open(request, timeout=10).read(), flush=True)
+    except HTTPError as exc:
+        print(exc.code, json.load(exc)["code"], flush=True)
+"""
+
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="processes are recognised on Linux only"
 )
@@ -46,11 +66,11 @@ def anyio_backend() -> str:
 
 
 async def what_it_was_told(
-    daemon: RealDaemon, token: str, *, launcher: str = ""
+    daemon: RealDaemon, token: str, *, launcher: str = "", culprit: str = CULPRIT
 ) -> tuple[list[str], bool]:
     """Let an agent in mode auto run the culprit; whether the other thread still waits, too."""
     script = daemon.project / "culprit.py"
-    script.write_text(CULPRIT)
+    script.write_text(culprit)
     told = daemon.project / "told.txt"
     async with daemon.client() as person, daemon.client() as watcher:
         await daemon.follows(person, "waiting")
@@ -83,6 +103,15 @@ async def test_leaving_the_agents_session_does_not_help(tmp_path: Path) -> None:
         told, waits = await what_it_was_told(daemon, TOKEN, launcher="setsid --fork --wait")
         assert waits, told
         assert told.count("RUN_ERROR") == 2, told
+
+
+@needs_proc
+@pytest.mark.parametrize("token", ["mine", TOKEN])
+async def test_neither_token_lets_an_agent_approve_over_http(tmp_path: Path, token: str) -> None:
+    async with a_real_daemon(tmp_path) as daemon:
+        told, waits = await what_it_was_told(daemon, token, culprit=HTTP_CULPRIT)
+        assert waits
+        assert told == ["403", "not_allowed"] * 2
 
 
 async def test_a_person_with_the_same_token_does_approve(tmp_path: Path) -> None:
