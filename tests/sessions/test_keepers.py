@@ -1,0 +1,140 @@
+"""Real keepers and a real pad: what they cost when idle, who may take over, when a pad is stale."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from sessions.domain.keeper_frames import PAD_REQUEST, Adopt, Kind, told
+from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
+from sessions.infrastructure.file_spool import FileSpool
+from sessions.infrastructure.keeper_files import KeeperFiles, read_descriptor
+from sessions.infrastructure.kept_worker import KeeperLost, Link
+from sessions.infrastructure.launch_pad import pad_environment
+from sessions.infrastructure.marks import stat_fields
+from tests.support.keepers import a_launcher, wait_until
+
+SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
+ECHO = (sys.executable, SCRIPTED, "echo")
+
+
+def switches(pid: int) -> int:
+    """How often a process has gone to sleep so far."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
+async def test_an_idle_keeper_sleeps(tmp_path: Path) -> None:
+    """It once spun on the closed end of its own wake-up pipe, at a third of a processor."""
+    thread = ThreadKey(str(tmp_path), ConversationId("c"))
+    with anyio.fail_after(30):
+        async with a_launcher(tmp_path / "keepers", ECHO)(thread, ThreadOptions(), "t") as worker:
+            worker.send(b"x")
+            await worker.__anext__()
+            keeper = int(stat_fields(Path(f"/proc/{worker.pid}"))[1])
+            await anyio.to_thread.run_sync(wait_until, lambda: _is_asleep(keeper))
+            before = switches(keeper)
+            for _ in range(20):
+                await anyio.sleep(0.01)
+            assert switches(keeper) == before
+
+
+async def test_one_daemon_at_a_time_and_only_with_the_token(tmp_path: Path) -> None:
+    """Two daemons that raced for a worker would both write to it."""
+    folder = tmp_path / "keepers"
+    thread = ThreadKey(str(tmp_path), ConversationId("c"))
+    with anyio.fail_after(30):
+        async with a_launcher(folder, ECHO)(thread, ThreadOptions(), "t"):
+            (file,) = folder.glob("*.json")
+            found = read_descriptor(file)
+            assert found is not None
+            assert file.stat().st_mode & 0o077 == 0
+            for token, says in (("wrong", b"token"), (found.token, b"another daemon has it")):
+                link = Link(KeeperFiles(folder, found.keeper).connect())
+                await link.send(told(Kind.ADOPT, Adopt(token)))
+                kind, payload = await link.receive()
+                assert (kind, says in payload) == (Kind.REFUSED, True)
+                with pytest.raises(KeeperLost):
+                    await link.receive()
+                link.close()
+
+
+def test_a_pad_keeps_no_secret() -> None:
+    environ = {"PATH": "/bin", "HOME": "/h", "OPENAI_API_KEY": "s", "ROOST_BINDING__TOKEN": "s"}
+    assert pad_environment(environ | {"ROOST_HOME": "/r"}) == {
+        "PATH": "/bin",
+        "HOME": "/h",
+        "ROOST_HOME": "/r",
+    }
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_a_pad_whose_sources_changed_forks_no_more_and_ends(
+    tmp_path: Path, is_changed: bool
+) -> None:
+    """A worker of yesterday's code, or without today's provider, would be a riddle."""
+    watched = tmp_path / "config.yaml"
+    watched.write_text("a")
+    program = (
+        "import socket,sys; from pathlib import Path\n"
+        "from sessions.infrastructure.pad_process import serve_pad\n"
+        f"watched = [Path({str(watched)!r})]\n"
+        "serve_pad(socket.socket(fileno=int(sys.argv[1])), lambda: print, watched)\n"
+    )
+    ours, pads = socket.socketpair()
+    with ours:
+        with pads:
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, str(pads.fileno())],
+                pass_fds=(pads.fileno(),),
+                stdin=subprocess.DEVNULL,
+                cwd=Path(__file__).parents[2],
+            )
+        ours.settimeout(30)
+        assert ours.recv(1) == b"R"
+        if is_changed:
+            watched.write_text("another")
+        link, childs = socket.socketpair()
+        with link, childs:
+            socket.send_fds(ours, [PAD_REQUEST], [childs.fileno()])
+            childs.close()
+            if is_changed:
+                link.settimeout(30)
+                assert link.recv(1) == b""
+                assert process.wait(30) == 0
+            else:
+                link.setblocking(False)
+                with pytest.raises(BlockingIOError):
+                    link.recv(1)
+                assert process.poll() is None
+    process.wait(30)
+
+
+def test_a_spool_gives_back_in_order_and_leaves_no_file(tmp_path: Path) -> None:
+    spool = FileSpool(tmp_path, max_bytes=100)
+    spool.append(b"a" * 60)
+    with pytest.raises(OSError, match="as large as it may get"):
+        spool.append(b"b" * 60)
+    assert list(tmp_path.iterdir()) == []
+    spool.append(b"c" * 40)
+    assert spool.take() == b"a" * 60 + b"c" * 40
+    assert (len(spool), spool.take()) == (0, b"")
+    spool.append(b"d")
+    spool.clear()
+    assert len(spool) == 0
+
+
+def test_a_spool_on_a_full_disk_keeps_all_of_it_or_nothing() -> None:
+    spool = FileSpool(Path("/dev/full/nowhere"), max_bytes=100)
+    with pytest.raises(OSError, match=os.strerror(20)):
+        spool.append(b"x")
+    assert len(spool) == 0
+
+
+def _is_asleep(pid: int) -> bool:
+    return stat_fields(Path(f"/proc/{pid}"))[0] == b"S"
