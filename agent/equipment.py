@@ -68,7 +68,7 @@ class Equipment:
 
     def find(self, name: str) -> Tool | None:
         """The tool of that name; also one of a server that is still starting."""
-        if not self._may_use(name):
+        if not self.may_use(name):
             return None
         return self.tools.get(name) or (self.servers.find(name) if self.servers else None)
 
@@ -78,7 +78,7 @@ class Equipment:
         return {
             name: tool
             for name, tool in known.items()
-            if self._may_use(name) and (self.mode == "plan" or tool.spec.effect is not Effect.PLANS)
+            if self.may_use(name) and (self.mode == "plan" or tool.spec.effect is not Effect.PLANS)
         }
 
     def why_not(self, name: str) -> str:
@@ -90,5 +90,6 @@ class Equipment:
             return f"Not run: {name!r} is no tool of this subagent. Its tools are: {known}."
         return f"There is no tool {name!r}. The tools are: {known}."
 
-    def _may_use(self, name: str) -> bool:
+    def may_use(self, name: str) -> bool:
+        """Is it in the list, if there is one?"""
         return self.only is None or name in self.only

@@ -9,7 +9,7 @@ Only the streaming of one response is the library's, behind the LanguageModel po
 Rules for editing: record before you tell; what follows `_settle` waits for nothing but the history.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -46,6 +46,7 @@ from agent.domain.ports import (
     ModelInput,
     ResponseDone,
     ToolResult,
+    ToolSpec,
 )
 from agent.domain.questions import TOOL as QUESTION_TOOL
 from agent.domain.queue import Waiting, shell_command
@@ -256,7 +257,7 @@ class Run:
             self._call_count += len(wanted)
             if not wanted:
                 return End("success")
-            theirs = {spec.name for spec in app_tools(self._offer, equipment.tools)}
+            theirs = {spec.name for spec in self._app_tools(equipment, equipment.tools)}
             ours = [call for call in wanted if call.function.name not in theirs]
             if interrupts := await calls.handle(ours):
                 return End("interrupt", interrupts)
@@ -327,6 +328,11 @@ class Run:
         if response.done is not None:
             self._count(response.done)
 
+    def _app_tools(self, equipment: Equipment, taken: Collection[str]) -> list[ToolSpec]:
+        """The application's tools, as far as a subagent's list has them."""
+        found = app_tools(self._offer, taken)
+        return [spec for spec in found if equipment.may_use(spec.name)]
+
     async def _request(self, response: Response, equipment: Equipment) -> None:
         told = filter(None, (equipment.instructions, self._offer.words()))
         offered = equipment.offered()
@@ -336,7 +342,7 @@ class Run:
             responses=self._conversation.responses,
             tools=[
                 *(tool.spec for tool in offered.values()),
-                *app_tools(self._offer, {*equipment.tools, *offered}),
+                *self._app_tools(equipment, {*equipment.tools, *offered}),
             ],
             thinking=equipment.thinking,
         )

@@ -1,6 +1,6 @@
 """A conversation and its subagents: what opens, what is told, what is left, what comes back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from tests.support.time import virtual_time
 Piece = Any
 
 
-def agent(*tasks: dict[str, object], call_id: str = "t1", **more: object) -> list[Piece]:
+def agent(*tasks: Mapping[str, object], call_id: str = "t1", **more: object) -> list[Piece]:
     return call("Agent", {"tasks": list(tasks), **more}, call_id)
 
 
@@ -65,7 +65,7 @@ def result(lines: list[Line], call_id: str = "t1") -> dict[str, Any]:
         for line in lines
         if line["type"] == "TOOL_CALL_RESULT" and line["toolCallId"] == call_id
     )
-    return msgspec.json.decode(str(told["content"]))
+    return msgspec.json.decode(str(told["content"]), type=dict[str, Any])
 
 
 def notes(scene: Scene) -> list[str]:
@@ -480,13 +480,8 @@ async def test_a_note_waits_while_a_person_has_to_decide() -> None:
 
 async def test_a_subagent_reports_each_turn_and_not_each_run() -> None:
     delegation = Delegation(reports=True)
-    steps = [
-        call("Look", {"what": "a"}),
-        call("Do", {"what": "b"}, "t2"),
-        says("all done"),
-        RuntimeError("a bug"),
-    ]
-    async with one_session(*steps, delegation=delegation) as scene:
+    steps = [call("Look", {"what": "a"}), call("Do", {"what": "b"}, "t2"), says("all done")]
+    async with one_session(*steps, RuntimeError("a bug"), delegation=delegation) as scene:
         lines = await scene.turn()
         assert not [line for line in lines if line["type"] == "CUSTOM"], "it only asked"
         start = len(scene.lines.lines)

@@ -34,6 +34,9 @@ _PAUSES = (0.1, 0.25, 0.5, 1.0, 2.0)
 # After the snapshot of a thread that has a turn open, the turn follows at once.
 _RESTATED = 2.0
 _CLOSING = 1.0
+# A message that no run has begun with after so long may have met a worker that was just ending: it
+# is sent again, which does no harm, since a conversation takes each id once.
+_UNHEARD = 15.0
 _LONGEST_FRAME = 256 * 2**20
 
 
@@ -68,11 +71,21 @@ class DaemonChild:
         self._socket: ClientConnection | None = None
         self._reader = Reader()
         self._news: deque[News] = deque()
+        self._unheard: dict[str, str] = {}
+        """Messages that no run has begun with yet."""
+        self._said_at = 0.0
+        self._is_free = True
+        """No run goes on, and none waits for a person: a message begins one at once."""
 
     # The port
 
     async def send(self, message_id: str, text: str) -> None:
         """A run of its own, when it is busy now. Raises ChildLost."""
+        self._unheard[message_id] = text
+        await self._say_message(message_id, text)
+
+    async def _say_message(self, message_id: str, text: str) -> None:
+        self._said_at = anyio.current_time()
         message = {"id": message_id, "role": "user", "content": text}
         await self._say(
             type="run_agent_input",
@@ -98,16 +111,41 @@ class DaemonChild:
     async def __anext__(self) -> News:
         """Raises ChildLost when the daemon stays away."""
         while not self._news:
+            event: Event | None = None
             try:
-                event = await self._receive()
+                # A message may be sent while this waits: so it looks up, now and then.
+                with anyio.move_on_after(_UNHEARD):
+                    event = await self._receive()
+                silent_for = anyio.current_time() - self._said_at
+                if event is None and self._unheard and self._is_free and silent_for >= _UNHEARD:
+                    await self._send_again()
             except ChildLost:
                 await self._come_back()
-                continue
-            try:
-                self._news += self._reader.take(event)
-            except msgspec.MsgspecError:
-                self._daemon.log("warning", "subagent_event_ignored", event_type=event.type[:80])
+            if event is not None:
+                self._take(event)
         return self._news.popleft()
+
+    def _take(self, event: Event) -> None:
+        if event.type == "RUN_STARTED":
+            self._is_free = False
+            for message in event.input.messages:
+                self._unheard.pop(message.id, None)
+        elif event.type in ("RUN_ERROR", "RUN_FINISHED"):
+            self._is_free = event.outcome.type != "interrupt"
+            if event.type == "RUN_ERROR" and event.run_id is None:
+                # It was refused, and is told as failed: it must not run after that.
+                self._unheard.clear()
+        try:
+            self._news += self._reader.take(event)
+        except msgspec.MsgspecError:
+            self._daemon.log("warning", "subagent_event_ignored", event_type=event.type[:80])
+
+    async def _send_again(self) -> None:
+        """Open the thread again, which starts a worker that is gone, and repeat what was said."""
+        self._daemon.log("info", "subagent_sent_again", thread=self._thread.conversation_id)
+        await self._say(type="resume_conversation", **_options(self._thread))
+        for message_id, text in self._unheard.items():
+            await self._say_message(message_id, text)
 
     # Opening and closing
 
@@ -163,7 +201,7 @@ class DaemonChild:
         """Where a child stands that was open before: its turn follows its snapshot, or none is."""
         with anyio.move_on_after(_RESTATED):
             while not self._news:
-                self._news += self._reader.take(await self._receive())
+                self._take(await self._receive())
         if not any(isinstance(news, Began | Asked) for news in self._news):
             self._news.append(Settled(text))
 
@@ -176,6 +214,7 @@ class DaemonChild:
             await self.hang_up()
             try:
                 self._reader = Reader()
+                self._is_free = True
                 await self.open(is_known=True)
             except ChildLost:
                 if anyio.current_time() >= give_up:

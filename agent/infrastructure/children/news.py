@@ -81,6 +81,14 @@ class _Outcome(msgspec.Struct):
     interrupts: list[Ask] = []
 
 
+class _InputMessage(msgspec.Struct):
+    id: str = ""
+
+
+class _Input(msgspec.Struct):
+    messages: list[_InputMessage] = []
+
+
 class _SnapshotMessage(msgspec.Struct):
     role: str
     content: object = None
@@ -99,6 +107,7 @@ class Event(msgspec.Struct, rename="camel"):
     snapshot: msgspec.Raw = msgspec.Raw()
     messages: msgspec.Raw = msgspec.Raw()
     outcome: _Outcome = msgspec.field(default_factory=_Outcome)
+    input: _Input = msgspec.field(default_factory=_Input)
     message: str = ""
     code: str | None = None
 

@@ -183,11 +183,11 @@ class _Tour:
             self.checked(f"... and the rest: {len(whole.split())} words, none lost, none doubled")
 
     async def _cut(self, daemon: TourDaemon) -> None:
-        self._says("A program's connection is cut again and again in the middle of a run")
+        self.says("A program's connection is cut again and again in the middle of a run")
         seen = await lose_and_return(daemon.socket, self.project, _THREAD)
-        self._expect(seen.cuts > 2 and seen.returns == seen.cuts, f"it came back: {seen}")
-        self._expect(seen.words > 0 and not (seen.lost or seen.doubled), f"all is there: {seen}")
-        self._checked(
+        self.expect(seen.cuts > 2 and seen.returns == seen.cuts, f"it came back: {seen}")
+        self.expect(seen.words > 0 and not (seen.lost or seen.doubled), f"all is there: {seen}")
+        self.checked(
             f"{seen.cuts} cuts, back each time: {seen.words} words shown,"
             f" {seen.lost} lost, {seen.doubled} doubled"
         )
