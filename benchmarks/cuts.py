@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import anyio
-import anyio.lowlevel
 import structlog
 
 from benchmarks.report import machine

@@ -1,9 +1,9 @@
 """The daemon's end of the local protocol: a unix socket, and a peer for each connection.
 
-Decides who may connect (this user) and how it all ends: the listener first, then every client is
-told that the daemon closes, on purpose, and then the connections. What a peer may do is its own
-business. The folder of the socket is the first wall, the socket's mode the second, the peer's user
-id the third.
+Decides who may connect (this user, but nothing from inside a worker) and how it all ends: the
+listener first, then every client is told that the daemon closes, on purpose, and then the
+connections. What a peer may do is its own business. The folder of the socket is the first wall, the
+socket's mode the second, the peer's user id the third.
 """
 
 import os
@@ -20,6 +20,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from connection.descent import is_inside
 from connection.execution import Directory, Household, SavedSessions
 from connection.journal import CommandJournal
 from connection.local_stream import LocalStream, accept_all
@@ -180,9 +181,12 @@ class LocalServer:
         assert self._work is not None, "connections come while `serving` is entered"
         async with stream:
             with structlog.contextvars.bound_contextvars(client_id=number, client_kind="local"):
-                user = peer_uid(stream.socket)
+                user, pid = peer_of(stream.socket)
                 if user not in (None, os.getuid()):
                     log.warning("peer_refused", reason=f"it is user {user}'s")
+                    return
+                if pid is not None and is_inside(pid, self._threads):
+                    log.warning("peer_refused", reason="it comes from inside a worker")
                     return
                 if len(self._peers) >= MOST_PEERS:
                     log.warning("peer_refused", reason="too many are connected")
@@ -223,13 +227,14 @@ class LocalServer:
             peer.session_closed(key, reason, message)
 
 
-def peer_uid(connection: socket.socket) -> int | None:
-    """The user at the other end; None where the system can't tell."""
+def peer_of(connection: socket.socket) -> tuple[int | None, int | None]:
+    """The user and the process at the other end; None where the system can't tell."""
     if sys.platform == "linux":
         raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        return int(struct.unpack("3i", raw)[1])
+        pid, user, _ = struct.unpack("3i", raw)
+        return int(user), int(pid)
     if sys.platform == "darwin":
         # struct xucred: version, user id, and groups that do not matter here.
         raw = connection.getsockopt(0, 1, 76)
-        return int(struct.unpack_from("II", raw)[1])
-    return None
+        return int(struct.unpack_from("II", raw)[1]), None
+    return None, None

@@ -1,8 +1,10 @@
 """The wire of the local protocol: who speaks first, what is refused how, old and new together."""
 
 import json
+import os
 import socket
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from connection.failures import (
 from connection.local_stream import LocalStream
 from connection.negotiation import ADDED, REVISION, SCHEMA_ID, Offer, proved
 from connection.peer import PeerSettings
-from connection.server import LONGEST_PATH, SocketUnusable, listen
+from connection.server import LONGEST_PATH, SocketUnusable, listen, peer_of
 from tests.support.local_scene import KEY, LocalScene, a_local_server
 
 PATIENCE = 30.0
@@ -240,11 +242,28 @@ def test_a_path_that_no_socket_can_have_is_named_before_the_kernel_does(tmp_path
         listen(path)
 
 
-def test_the_peer_is_known_by_its_user(tmp_path: Path) -> None:
-    import os
-
-    from connection.server import peer_uid
-
+def test_the_peer_is_known_by_its_user_and_process() -> None:
     one, two = socket.socketpair()
     with one, two:
-        assert peer_uid(one) == os.getuid()
+        assert peer_of(one) == (os.getuid(), os.getpid())
+
+
+_KNOCKS = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as knocking:
+    knocking.connect(sys.argv[1])
+    print(knocking.recv(12))
+"""
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+async def test_a_command_that_an_agent_runs_is_not_let_in(tmp_path: Path, is_inside: bool) -> None:
+    """It could answer the approvals of its own agent."""
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene, scene.client():
+            token = scene.launcher.tokens[0] if is_inside else "of another daemon"
+            done = await anyio.run_process(
+                [sys.executable, "-c", _KNOCKS, str(scene.path)],
+                env={**os.environ, "ROOST_WORKER_TOKEN": token},
+            )
+    assert (done.stdout.strip() == b"b''") is is_inside

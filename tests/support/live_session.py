@@ -27,6 +27,9 @@ from tests.support.fakes import FakeLauncher, FakeWorker
 from tests.support.scenes import READY
 from tests.support.scenes import line as line_of
 
+# Above what any kernel gives: the server looks whether a client descends from a worker.
+_NO_PID = 5_000_000
+
 
 class LiveWorker(FakeWorker):
     """Answers opens and commands at once; counts what each prompt did."""
@@ -91,8 +94,9 @@ class LiveLauncher(FakeLauncher):
         self, thread: ThreadKey, options: ThreadOptions, token: str
     ) -> AsyncGenerator[FakeWorker]:
         self.launches.append((thread, options))
+        self.tokens.append(token)
         await anyio.lowlevel.checkpoint()
-        worker = LiveWorker(1000 + len(self.workers))
+        worker = LiveWorker(_NO_PID + len(self.workers))
         if self.workers:
             before = self.live
             worker.model, worker.effects = before.model, before.effects
