@@ -33,6 +33,11 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     ]
 
 
+def plan_of(arguments: str) -> str:
+    """The plan of a call whose arguments were checked when it was made."""
+    return msgspec.json.decode(arguments, type=Plan).plan
+
+
 def next_mode(payload: object) -> Mode:
     """The mode that an accepted plan is carried out in. Raises BadAnswer."""
     wanted = cast("dict[str, object]", payload).get("mode") if isinstance(payload, dict) else None

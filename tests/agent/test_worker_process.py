@@ -12,6 +12,7 @@ from agent.domain.entries import decode_entry
 from agent.infrastructure.process import process_start
 from tests.agent.support.fakes import Line
 from tests.agent.support.judge import judge
+from tests.agent.support.openai_server import openai_server, text, tool_call
 from tests.agent.support.worker_process import (
     PATIENCE,
     Place,
@@ -393,3 +394,24 @@ def test_a_command_inherits_the_users_environment_and_none_of_our_secrets(tmp_pa
     assert "MY_OWN=kept" in seen
     assert "the-daemons" not in seen
     assert "a-key" not in seen
+
+
+def test_a_plan_is_shown_on_the_command_line_and_carried_out_when_it_is_approved(
+    tmp_path: Path,
+) -> None:
+    plan = tool_call("c1", "ProposePlan", '{"plan": "First this.', '\\nThen that."}')
+    with openai_server(plan, text("Done.")) as server:
+        place = a_place(
+            tmp_path,
+            ROOST_AGENT__MODEL="openai:local",
+            ROOST_PROVIDERS__OPENAI__BASE_URL=server.url,
+        )
+        asked = one_shot(place, "--session-id", "s1", "--mode", "plan", "how?")
+        assert asked.returncode == 4, asked.stderr
+        assert "First this.\nThen that." in asked.stderr
+        done = one_shot(place, "--session-id", "s1", "--approve")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "Done.\n"
+        assert "The mode is 'standard' now" in server.requests[1]["messages"][-1]["content"]
+        offered = [{tool["function"]["name"] for tool in each["tools"]} for each in server.requests]
+        assert offered[0] - offered[1] == {"ProposePlan"}

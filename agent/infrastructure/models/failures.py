@@ -71,7 +71,7 @@ class Explain:
     def _words(self, exc: Exception) -> tuple[str, str]:
         detail = _detail(exc)
         match exc:
-            case ModelHTTPError() if _is_key_refused(exc):
+            case ModelAuthenticationError():
                 return (
                     f"{self._where} refused the key for {self._model}{detail}. Check it:"
                     f" {key_places(self._provider)}."
@@ -138,11 +138,6 @@ def key_places(provider: str) -> str:
         f"{name}_API_KEY in the environment, or providers.{provider}.api_key in the user's"
         " config.yaml"
     )
-
-
-def _is_key_refused(exc: ModelHTTPError) -> bool:
-    """Google calls a wrong key a bad request, and says so in the details only."""
-    return isinstance(exc, ModelAuthenticationError) or "API_KEY_INVALID" in str(exc.body)
 
 
 def _detail(exc: Exception) -> str:

@@ -8,6 +8,7 @@ import signal
 
 import anyio
 
+from agent.domain import plans
 from agent.domain.conversation import Answer
 from agent.domain.events import Interrupt
 from agent.domain.messages import Message
@@ -107,6 +108,9 @@ def _tell_what_waits(session: Session) -> None:
     tell("stopped, because this needs a decision first; none of it has been run:")
     for interrupt in conversation.interrupts():
         write(f"  {interrupt.message}")
+        call = conversation.calls[interrupt.id].call
+        if call.function.name == plans.TOOL:
+            write(plans.plan_of(call.function.arguments))
     go_on = f"roost headless --session-id {conversation.conversation_id}"
     write(f"Go on with one of:\n  {go_on} --approve\n  {go_on} --decline")
     if any(interrupt.reason == INPUT_REQUIRED for interrupt in conversation.interrupts()):
