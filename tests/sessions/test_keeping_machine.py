@@ -9,6 +9,7 @@ wrote: nothing lost, nothing twice, nothing torn.
 # pyright: reportPrivateUsage=false
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,8 +21,8 @@ from sessions.domain.backlog import Backlog
 from sessions.domain.keeper_frames import FrameSplitter, Kind, Launch
 from sessions.domain.keeping import Keeping, Signal
 from sessions.domain.kept import Kept, Note, decode_note, encode_note
-from sessions.domain.keys import ConversationId, Generation, ThreadKey, ThreadOptions
-from sessions.domain.ring import Ring
+from sessions.domain.keys import ConversationId, Cursor, Generation, ThreadKey, ThreadOptions
+from sessions.domain.ring import Coverage, Ring
 from sessions.domain.settings import RegistrySettings
 from sessions.domain.thread import Orders, Thread
 from tests.sessions.test_thread_machine import PureWorker
@@ -64,11 +65,11 @@ class FakeSpool:
         self.data = b""
 
 
-def a_thread() -> Thread:
+def a_thread(settings: RegistrySettings = SETTINGS) -> Thread:
     return Thread(
         ThreadKey("/p", ConversationId("c")),
         ThreadOptions(),
-        SETTINGS,
+        settings,
         Orders(launch=lambda thread, delay: None),
         0.0,
     )
@@ -116,7 +117,8 @@ class KeepingMachine(RuleBasedStateMachine):
         self.core = Keeping(
             a_launch(), Backlog(self.spool, memory_limit=200), now=0.0, note=encode_note(NOTE)
         )
-        self.there = a_thread()
+        # It forgets no event, so that it can tell what a cursor has missed.
+        self.there = a_thread(replace(SETTINGS, ring_events=10**6, ring_bytes=10**9))
         self.there.launched(PureWorker(), Generation("g"), 0.0)
         self.written = b""
         self.unsent = b""
@@ -185,6 +187,13 @@ class KeepingMachine(RuleBasedStateMachine):
         fresh = a_thread()
         fresh.adopted(PureWorker(), kept, decode_note(kept.note), 1.0)
         assert _known(fresh) == _known(self.there)
+        ring, whole = fresh._ring, self.there._ring  # noqa: SLF001
+        assert ring is not None
+        assert whole is not None
+        for sequence in range(whole.last + 1):
+            cursor = Cursor(Generation("g"), sequence)
+            if ring.attach(cursor).coverage is Coverage.COMPLETE:
+                assert ring.after(sequence) == whole.after(sequence)
 
     @invariant()
     def what_is_told_is_what_was_written(self) -> None:
