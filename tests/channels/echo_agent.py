@@ -116,9 +116,6 @@ class _EchoWorker:
         lines, self._out = self._out, []
         return lines
 
-    def remember(self, note: bytes) -> None:
-        """It ends with its test."""
-
     def exit_reason(self) -> str:
         return "exited with code 0"
 
