@@ -142,6 +142,7 @@ async def test_status_tells_the_threads_with_ages() -> None:
         "worker_pid": 7,
         "generation": "g",
         "parent": None,
+        "answered_by": None,
     }
     assert told["version"] == "9.9.9"
     assert told["protocol_version"] == 2
