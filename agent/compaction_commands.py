@@ -14,6 +14,8 @@ from agent.recorder import Recorder
 from agent.supply import Supply
 
 Args = Mapping[str, object]
+# A provider's package may take a second to import. Who asks for the state does not wait for that.
+_QUICK = 0.1
 
 
 class CompactionCommands:
@@ -56,7 +58,10 @@ class CompactionCommands:
     async def context(self) -> dict[str, object]:
         """How full the window of the model is, as far as that can be told."""
         ready = self._supply.ready
-        window = await window_of(ready) if ready else None
+        window: int | None = None
+        if ready is not None:
+            with anyio.move_on_after(_QUICK):
+                window = await window_of(ready)
         return {"tokens": self._compaction.tokens(), "limit": window}
 
     async def _compact(self, args: Args) -> object:

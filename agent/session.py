@@ -506,6 +506,8 @@ class Session:
         return {"pong": True}
 
     async def _get_state(self, _args: Mapping[str, object]) -> object:
+        context = await self._compaction.context()
+        # Nothing waits from here on: the result is the state at its place among the lines.
         ready = self._supply.ready
         last = self.conversation.last_end
         messages = self.conversation.transcript.visible()
@@ -524,7 +526,7 @@ class Session:
             "messageCount": len(messages),
             "isCompacting": self._compaction.is_running,
             "autoCompaction": ready.auto_compaction if ready else True,
-            "context": await self._compaction.context(),
+            "context": context,
         }
 
     async def _find_run(self, args: Mapping[str, object]) -> object:

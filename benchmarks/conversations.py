@@ -73,6 +73,7 @@ def one(folder: Path) -> None:
     floor: list[float] = []
     opened: list[float] = []
     shown: list[float] = []
+    data = b""
     for _ in range(ROUNDS):
         began = time.process_time()
         for line in path.read_bytes().splitlines():

@@ -89,7 +89,9 @@ class PydanticModel:
     async def context_window(self) -> int | None:
         """How many tokens it reads at most, as far as the library knows. Never raises."""
         try:
-            return (await anyio.to_thread.run_sync(self.build)).context_window
+            # Abandoned by who can't wait for a provider's package; what is built then is kept.
+            model = await anyio.to_thread.run_sync(self.build, abandon_on_cancel=True)
+            return model.context_window
         except ModelFailed:
             return None  # whoever sends a request to it is told why
 
