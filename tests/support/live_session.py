@@ -75,7 +75,7 @@ class LiveWorker(FakeWorker):
     def _command(self, frame: dict[str, Any]) -> None:
         data: dict[str, Any] = {}
         if frame["name"] == "get_state":
-            data = {"runId": None, "state": {}}
+            data = {"runId": None, "state": self.model.state or {}}
         elif frame["name"] == "prompt":
             self.effects[frame["args"]["text"]] += 1
             self.asked.set()
@@ -142,6 +142,9 @@ class Screen:
 
     def show(self, snapshot: Snapshot) -> None:
         self.model = Reducer(messages=[json.loads(bytes(m)) for m in snapshot.messages])
+        if snapshot.state.worker is not None and snapshot.state.worker.state:
+            # Between runs nobody says the state in an event.
+            self.model.state = dict(snapshot.state.worker.state)
         for event in snapshot.events:
             self.model.feed(json.loads(event))
 
