@@ -96,9 +96,6 @@ class _EchoWorker:
     def stop(self, grace: float) -> None:
         self.end()
 
-    def remember(self, note: bytes) -> None:
-        """It ends with its daemon: there is nobody to keep a note for."""
-
     def end(self) -> None:
         self.has_ended = True
         self._news.set()

@@ -1,8 +1,8 @@
 """The screen of one chat as a pure core: what it sends next, and what becomes of what fails."""
 
-from roost.channels.domain.messages import MessageId, OutFile
+from roost.channels.domain.messages import Button, MessageId, OutFile
 from roost.channels.domain.ports import Limits
-from roost.channels.domain.posts import MOST_POSTS, Post, Screen, Shown
+from roost.channels.domain.posts import MOST_POSTS, Post, Screen, Shown, pressed
 from tests.channels.fakes import FakeMessaging
 
 
@@ -48,3 +48,17 @@ def test_a_text_that_became_shorter_leaves_no_wrong_words() -> None:
     screen.done(first, first.message_id, now)
     second = screen.next_step(now + 10)
     assert second is not None and second.message.chunk.plain == "…"
+
+
+def test_a_button_of_another_life_with_the_same_number_presses_nothing() -> None:
+    """What was kept was lost, and numbers began anew: it must not approve a new call."""
+    names: list[str] = []
+    for call in ("old", "new"):
+        _, screen = a_screen()
+        buttons = [[Button("Approve", "decide 1 0 approve")]]
+        screen.put(Post(key=f"ask:1:0:{call}", text="?", buttons=buttons, is_kept=True), 0.0)
+        step = screen.next_step(10.0)
+        assert step is not None
+        names.append(step.message.buttons[0][0][1])
+    assert pressed(screen.posts, names[1]) is not None
+    assert pressed(screen.posts, names[0]) is None
