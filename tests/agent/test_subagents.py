@@ -45,9 +45,7 @@ def call(tool: str, arguments: object, call_id: str = "t1") -> list[Piece]:
 
 
 def held_to(**limits: Any) -> Callable[[Equipment], Equipment]:
-    return lambda equipment: replace(
-        equipment, limits=Limits(**limits), project_dir="/project", folder=lambda path: f"/{path}"
-    )
+    return lambda equipment: replace(equipment, limits=Limits(**limits), project_dir="/project")
 
 
 def parent_of(children: FakeChildren) -> Delegation:

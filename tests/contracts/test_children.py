@@ -73,7 +73,7 @@ async def way(name: str, tmp_path: Path) -> AsyncGenerator[Way]:
     if name == "daemon":
         async with a_real_daemon(tmp_path) as daemon, daemon.client() as person:
             await daemon.follows(person, "parent")
-            token = next(iter(daemon.registry._workers._tokens))  # noqa: SLF001
+            token = next(iter(daemon.registry._workers._tokens))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
             assert daemon.registry.worker_with(token) == ThreadKey.parse(
                 str(daemon.project), "parent"
             )
