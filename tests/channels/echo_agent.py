@@ -113,6 +113,9 @@ class _EchoWorker:
         lines, self._out = self._out, []
         return lines
 
+    def remember(self, note: bytes) -> None:
+        """It ends with its daemon: there is nobody to keep a note for."""
+
     def exit_reason(self) -> str:
         return "exited with code 0"
 
