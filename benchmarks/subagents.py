@@ -72,8 +72,8 @@ async def measure(root: Path) -> tuple[list[float], list[float], float]:
             before = memory(home.path)
             tasks = " | ".join(f"think {n}" for n in range(CHILDREN))
             mark = await client.say(f"delegate and wait: {tasks}", "many")
-            result = await client.until("TOOL_CALL_RESULT", since=mark)
-            assert result["content"].count("[Subagent Completed") == CHILDREN, result
+            told = await client.until("TOOL_CALL_RESULT", since=mark)
+            assert told["content"].count("[Subagent Completed") == CHILDREN, told
             each = (memory(home.path) - before) / CHILDREN
     return opened[1:], heard[1:], each
 
