@@ -180,6 +180,24 @@ class WorkerSection:
     launch_pad: Annotated[
         bool, SWITCH, Says("Our own workers are forked from a warm process. Linux only.")
     ] = True
+    control_group: Annotated[
+        str | None,
+        FOLDER,
+        Says(
+            "A control group (cgroup v2) that is delegated to you: each thread gets one below it."
+            " Only for workers that outlive the daemon."
+        ),
+    ] = None
+    memory_limit: Annotated[
+        int | None,
+        BYTE_SIZE,
+        Says("What a thread and all that it starts may use. Needs `control_group`."),
+    ] = None
+    process_limit: Annotated[
+        int | None,
+        COUNT,
+        Says("How many processes and threads a thread may have. Needs `control_group`."),
+    ] = None
     idle_timeout: Annotated[
         float,
         POSITIVE_DURATION,

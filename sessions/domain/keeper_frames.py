@@ -41,6 +41,14 @@ class Kind(IntEnum):
     GONE = 24
 
 
+class Group(msgspec.Struct, frozen=True):
+    """The control group that the thread's processes are to be in, and its limits."""
+
+    folder: str
+    memory: int | None
+    processes: int | None
+
+
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a keeper needs to know, once."""
 
@@ -69,8 +77,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     join_bytes: int
     durable_interrupts: bool
     announces_ready: bool
-    cgroup: str | None = None
-    """The folder of the control group that the thread's processes go to."""
+    group: Group | None = None
 
 
 class Launched(msgspec.Struct, frozen=True):
@@ -80,10 +87,11 @@ class Launched(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """No worker came to be; of which error, of the directory or the command."""
+    """No worker came to be; of which error, of the directory, the command or the group."""
 
     errno: int
     strerror: str
+    is_of_group: bool = False
 
 
 class Adopt(msgspec.Struct, frozen=True):

@@ -38,6 +38,7 @@ from sessions.domain.keeper_frames import (
 )
 from sessions.domain.keeping import Keeping
 from sessions.domain.splitter import LineTooLong
+from sessions.infrastructure.control_groups import ControlGroup
 from sessions.infrastructure.descendants import become_subreaper, end_descendants
 from sessions.infrastructure.file_spool import FileSpool
 from sessions.infrastructure.keeper_files import Descriptor, KeeperFiles, Outcome
@@ -125,7 +126,20 @@ def _launched(
     environ = dict(launch.environ)
     environ[VARIABLE] = str(Mark(launch.home, Role.WORKER, launch.keeper))
 
+    group = ControlGroup(Path(launch.group.folder)) if launch.group is not None else None
+    if launch.group is not None and group is not None:
+        try:
+            group.make(launch.group.memory, launch.group.processes)
+        except OSError as exc:
+            _say_failed(link, exc, is_of_group=True)
+            return None
+
+    def join_group() -> None:
+        if group is not None:
+            group.join()
+
     def in_the_fork() -> None:
+        join_group()
         set_name("roost-worker")
         if say is not None:
             seen = (VARIABLE, "ROOST_WORKER_TOKEN", "ROOST_BINDING__URL")
@@ -137,17 +151,23 @@ def _launched(
         if launch.is_ours and program is not None:
             worker = fork_worker(program, launch.arguments, environ, in_the_fork)
         else:
-            worker = exec_worker([*launch.command, *launch.arguments], environ)
+            worker = exec_worker([*launch.command, *launch.arguments], environ, join_group)
     except OSError as exc:
-        failed = Failed(exc.errno or 0, exc.strerror or str(exc))
-        with suppress(OSError):
-            link.sendall(told(Kind.FAILED, failed))
+        if group is not None:
+            group.remove(0.0)
+        _say_failed(link, exc, is_of_group=False)
         return None
     os.chdir("/")
-    keeper = Keeper(launch, worker, wakeup, link)
+    keeper = Keeper(launch, worker, group, wakeup, link)
     keeper.publish()
     keeper.say_launched()
     return keeper
+
+
+def _say_failed(link: socket.socket, exc: OSError, *, is_of_group: bool) -> None:
+    failed = Failed(exc.errno or 0, exc.strerror or str(exc), is_of_group)
+    with suppress(OSError):
+        link.sendall(told(Kind.FAILED, failed))
 
 
 @dataclass(slots=True)
@@ -163,11 +183,17 @@ class Keeper:
     """One worker's keeper, from its worker's start to its own end."""
 
     def __init__(
-        self, launch: Launch, worker: WorkerProcess, wakeup: int, link: socket.socket
+        self,
+        launch: Launch,
+        worker: WorkerProcess,
+        group: ControlGroup | None,
+        wakeup: int,
+        link: socket.socket,
     ) -> None:
         folder = Path(launch.folder)
         self._launch = launch
         self._worker = worker
+        self._group = group
         self._files = KeeperFiles(folder, launch.keeper)
         self._core = Keeping(launch, Backlog(FileSpool(folder, _SPOOL_BYTES)), now=time.monotonic())
         self._link: socket.socket | None = link
@@ -362,7 +388,11 @@ class Keeper:
             self._on_stderr(0)
         for name in ("stdin", "stdout", "stderr"):
             self._close_pipe(name)
+        if self._group is not None:
+            self._group.kill()
         is_clean = end_descendants(_LEFTOVERS_TIMEOUT)
+        if self._group is not None:
+            is_clean = self._group.remove(_LEFTOVERS_TIMEOUT) and is_clean
         gone = self._core.worker_ended(self._ended, has_leftovers=not is_clean)
         self._ended = gone.reason
         if self._link is None:

@@ -17,10 +17,11 @@ import anyio
 import msgspec
 import structlog
 
-from sessions.domain.keeper_frames import Failed, Kind, Launch, Launched, told
+from sessions.domain.keeper_frames import Failed, Group, Kind, Launch, Launched, told
 from sessions.domain.keys import ThreadKey, ThreadOptions
 from sessions.domain.ports import LaunchFailed
 from sessions.domain.settings import RegistrySettings
+from sessions.infrastructure.control_groups import ControlGroups
 from sessions.infrastructure.environment import worker_environment
 from sessions.infrastructure.fault_points import Step, reached
 from sessions.infrastructure.kept_worker import KeeperLost, KeptWorker, Link
@@ -54,6 +55,7 @@ class KeeperLauncher:
     write_timeout: float = 10.0
     max_line_bytes: int = 256 * MIB
     open_files: int | None = None
+    groups: ControlGroups | None = None
     leaves_workers: bool = False
     """At the end of the daemon its workers go on; set when a stop asks for that."""
     keeper_lost: Callable[[], None] = lambda: None
@@ -140,6 +142,9 @@ class KeeperLauncher:
             link.close()
             raise
         link.close()
+        if failed.is_of_group and launch.group is not None:
+            what = f"its control group {launch.group.folder} can't be made ({failed.strerror})"
+            raise LaunchFailed(f"no worker could be started in {launch.project_dir}: {what}")
         error = OSError(failed.errno, failed.strerror)
         raise LaunchFailed(why_not(launch.command[0], launch.project_dir, error))
 
@@ -165,8 +170,9 @@ class KeeperLauncher:
 
     def _launch(self, thread: ThreadKey, options: ThreadOptions, token: str) -> Launch:
         settings = self.settings
+        keeper = uuid.uuid4().hex
         return Launch(
-            keeper=uuid.uuid4().hex,
+            keeper=keeper,
             home=self.home,
             folder=str(self.folder),
             token=secrets.token_hex(32),
@@ -186,7 +192,14 @@ class KeeperLauncher:
             join_bytes=settings.join_bytes,
             durable_interrupts=settings.durable_interrupts,
             announces_ready=settings.announces_ready,
+            group=self._group(keeper),
         )
+
+    def _group(self, keeper: str) -> Group | None:
+        groups = self.groups
+        if groups is None:
+            return None
+        return Group(str(groups.of(keeper).folder), groups.memory, groups.processes)
 
 
 def _connection() -> tuple[Link, socket.socket]:

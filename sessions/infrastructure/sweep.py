@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
+from sessions.infrastructure.control_groups import ControlGroups
 from sessions.infrastructure.marks import Marked, Role, marked_processes
 
 log = structlog.stdlib.get_logger()
@@ -21,6 +22,8 @@ _EVERY = 30.0
 # What forks while it is looked for is found by the next look; a clean one ends the matter.
 _MOST_LOOKS = 100
 _LOOK_AGAIN = 0.02
+# What a killed group may still hold then waits for the disk; the next sweep removes it.
+_GROUP_TIMEOUT = 1.0
 
 
 def ownerless(processes: list[Marked], own_pad: int | None) -> list[Marked]:
@@ -44,6 +47,7 @@ class Sweeper:
     home: str
     own_pid: int
     own_pad: Callable[[], int | None] = lambda: None
+    groups: ControlGroups | None = None
     look: Callable[[str], list[Marked]] = lambda home: list(marked_processes(home))
     _asked: anyio.Event = field(default_factory=anyio.Event)
 
@@ -64,6 +68,7 @@ class Sweeper:
 
     def sweep(self) -> int:
         """End what is ownerless, and what that forks meanwhile. Returns how many were ended."""
+        self._sweep_groups()
         ended = 0
         for _ in range(_MOST_LOOKS):
             found = [p for p in self.look(self.home) if p.pid != self.own_pid]
@@ -75,6 +80,19 @@ class Sweeper:
                     ended += 1
                     log.warning("orphan_ended", pid=target.pid, role=target.mark.role.value)
         return ended
+
+    def _sweep_groups(self) -> None:
+        """End the control groups whose keeper does not live."""
+        if self.groups is None:
+            return
+        # The groups first: a keeper makes its group after it has its mark.
+        groups = list(self.groups.found())
+        keepers = {p.mark.keeper for p in self.look(self.home) if p.mark.role is Role.KEEPER}
+        for keeper, group in groups:
+            if keeper not in keepers:
+                group.kill()
+                is_gone = group.remove(_GROUP_TIMEOUT)
+                log.warning("ownerless_group_ended", folder=str(group.folder), is_gone=is_gone)
 
     async def _keep_sweeping(self) -> None:
         while True:

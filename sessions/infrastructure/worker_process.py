@@ -44,8 +44,18 @@ class WorkerProcess:
             os.killpg(self.pid, signum)
 
 
-def exec_worker(argv: Sequence[str], environ: Mapping[str, str]) -> WorkerProcess:
-    """Start a command in the present directory. Raises OSError."""
+def exec_worker(
+    argv: Sequence[str], environ: Mapping[str, str], before: Callable[[], None]
+) -> WorkerProcess:
+    """Start a command in the present directory. Raises OSError.
+
+    `before` is called first in its process.
+    """
+
+    def before_exec() -> None:
+        end_with_parent(signal.SIGTERM)
+        before()
+
     ours, childs = _pipes()
     try:
         process = subprocess.Popen(
@@ -56,7 +66,7 @@ def exec_worker(argv: Sequence[str], environ: Mapping[str, str]) -> WorkerProces
             env=environ,
             start_new_session=True,
             # One thread is all there is, so that this is safe.
-            preexec_fn=_before_exec,
+            preexec_fn=before_exec,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as exc:
         for fd in ours:
@@ -109,10 +119,6 @@ def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     for fd in (stdin, stdout, stderr):
         os.set_blocking(fd, False)
     return (stdin, stdout, stderr), (child_in, child_out, child_err)
-
-
-def _before_exec() -> None:
-    end_with_parent(signal.SIGTERM)
 
 
 def _run_fork(

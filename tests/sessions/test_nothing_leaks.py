@@ -60,7 +60,7 @@ async def test_what_left_group_session_and_stdin_ends_with_its_worker(tmp_path: 
 async def test_only_what_cleared_its_environment_evades_once_its_keeper_was_killed(
     tmp_path: Path,
 ) -> None:
-    """SECURITY.md says that this is the one way; with a living keeper it is none."""
+    """Without a control group this is the one way; with a living keeper it is none."""
     clearing = "import os,sys; os.execve(sys.executable, [sys.executable, '-c', sys.argv[1]], {})"
     away = tmp_path / "away"
     program = (

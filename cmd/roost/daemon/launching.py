@@ -9,17 +9,23 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
 
 from roost.home import RoostHome
 from roost.settings import WorkerSection
 from sessions.domain.ports import FindSurvivors, LaunchWorker
 from sessions.domain.settings import RegistrySettings
+from sessions.infrastructure.control_groups import ControlGroups
 from sessions.infrastructure.keeper_launcher import KeeperLauncher
 from sessions.infrastructure.launch_pad import LaunchPad
 from sessions.infrastructure.marks import home_mark
 from sessions.infrastructure.subprocess_worker import SubprocessLauncher
 from sessions.infrastructure.survivors import KeeperSurvivors
 from sessions.infrastructure.sweep import Sweeper
+
+log = structlog.stdlib.get_logger()
 
 # `-P` keeps the working directory, which is the user's project, out of the import path: a folder
 # of theirs named like one of our packages must not be run in its place.
@@ -57,6 +63,16 @@ def worker_argv(worker: WorkerSection) -> Sequence[str]:
     return worker.command or (*_PYTHON, "-m", "roost")
 
 
+def control_groups(worker: WorkerSection, home: str) -> ControlGroups | None:
+    """Where the settings say that there are to be some."""
+    if worker.control_group is None:
+        if worker.memory_limit is not None or worker.process_limit is not None:
+            log.warning("limits_without_control_group", setting="worker.control_group")
+        return None
+    folder = Path(worker.control_group)
+    return ControlGroups(folder, home, worker.memory_limit, worker.process_limit)
+
+
 def launching(
     worker: WorkerSection,
     home: RoostHome,
@@ -73,7 +89,8 @@ def launching(
     pad = None
     if is_ours and worker.launch_pad:
         pad = LaunchPad(argv=(*_PYTHON, "-m", "roost.pad"), environ=environ, home=mark)
-    sweeper = Sweeper(mark, os.getpid(), own_pad=lambda: pad.pid if pad else None)
+    groups = control_groups(worker, mark)
+    sweeper = Sweeper(mark, os.getpid(), own_pad=lambda: pad.pid if pad else None, groups=groups)
     launcher = KeeperLauncher(
         argv=argv,
         is_ours=is_ours,
@@ -84,6 +101,7 @@ def launching(
         settings=settings,
         pad=pad,
         open_files=open_files,
+        groups=groups,
         keeper_lost=sweeper.ask,
     )
     survivors = KeeperSurvivors(launcher, home.keepers, mark)

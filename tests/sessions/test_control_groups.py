@@ -1,0 +1,96 @@
+"""A control group for each thread, against a fake hierarchy: plain files where the kernel has its.
+
+A fake kills nobody and lets no folder be removed that has files in it; what is held here is who is
+put where, with which limits, and who is to be killed.
+"""
+
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from roost.daemon.launching import control_groups
+from roost.settings import WorkerSection
+from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
+from sessions.domain.ports import LaunchFailed
+from sessions.infrastructure.control_groups import ControlGroup, ControlGroups
+from sessions.infrastructure.launch_pad import LaunchPad
+from sessions.infrastructure.marks import Mark, Marked, Role, home_mark
+from sessions.infrastructure.sweep import Sweeper
+from tests.support.keepers import a_launcher, a_pad
+
+SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
+ECHO = (sys.executable, SCRIPTED, "echo")
+
+
+async def a_worker_in_a_group(folder: Path, pad: LaunchPad | None) -> None:
+    delegated = folder / "delegated"
+    delegated.mkdir()
+    launch = a_launcher(folder / "keepers", ECHO, pad)
+    home = home_mark(folder / "keepers")
+    launch.groups = ControlGroups(delegated, home, memory=2**30, processes=64)
+    thread = ThreadKey(str(folder), ConversationId("c"))
+    with anyio.fail_after(30):
+        async with launch(thread, ThreadOptions(), "t") as worker:
+            worker.send(b"x")
+            assert await worker.__anext__()
+            ((keeper, group),) = launch.groups.found()
+            assert (folder / "keepers" / f"{keeper}.json").exists()
+            assert (delegated / "cgroup.subtree_control").read_text() == "+memory +pids"
+            said = {file.name: file.read_text() for file in group.folder.iterdir()}
+            assert said == {
+                "memory.max": str(2**30),
+                "pids.max": "64",
+                "cgroup.procs": str(worker.pid),
+            }
+            worker.stop(5.0)
+            async for _ in worker:
+                pass
+    assert (group.folder / "cgroup.kill").read_text() == "1"
+
+
+async def test_a_command_is_in_its_group_from_its_start_and_killed_with_it(tmp_path: Path) -> None:
+    await a_worker_in_a_group(tmp_path, None)
+
+
+async def test_a_fork_is_in_its_group_from_its_start_and_killed_with_it(tmp_path: Path) -> None:
+    with a_pad() as pad:
+        await a_worker_in_a_group(tmp_path, pad)
+
+
+async def test_a_group_that_cannot_be_made_is_a_launch_that_failed(tmp_path: Path) -> None:
+    """Whoever sets a limit must not get a worker without one."""
+    launch = a_launcher(tmp_path / "keepers", ECHO)
+    launch.groups = ControlGroups(tmp_path / "nowhere", "h", memory=2**30)
+    thread = ThreadKey(str(tmp_path), ConversationId("c"))
+    with anyio.fail_after(30), pytest.raises(LaunchFailed, match=r"control group .* can't be made"):
+        async with launch(thread, ThreadOptions(), "t"):
+            raise NotImplementedError
+
+
+def test_a_group_without_limits_asks_for_no_controllers(tmp_path: Path) -> None:
+    group = ControlGroup(tmp_path / "g")
+    group.make(None, None)
+    assert list(tmp_path.iterdir()) == [group.folder]
+    (group.folder / "made/inside").mkdir(parents=True)
+    assert group.remove(0.0)
+    assert not group.folder.exists()
+    assert group.remove(0.0)
+
+
+def test_the_sweep_kills_the_groups_of_dead_keepers_and_no_others(tmp_path: Path) -> None:
+    """What dropped its environment and outlived its keeper is found this way only."""
+    groups = ControlGroups(tmp_path, "h")
+    for group in (groups.of("dead"), groups.of("alive"), ControlGroups(tmp_path, "x").of("dead")):
+        group.make(None, None)
+        (group.folder / "keep").touch()
+    keeper = Marked(1, "1", 0, Mark("h", Role.KEEPER, "alive"))
+    Sweeper("h", 0, groups=groups, look=lambda home: [keeper]).sweep()
+    assert [f.parent.name for f in tmp_path.glob("*/cgroup.kill")] == ["roost-h-dead"]
+
+
+def test_the_settings_say_where_groups_are_and_what_they_are_held_to(tmp_path: Path) -> None:
+    worker = WorkerSection(control_group=str(tmp_path), memory_limit=5, process_limit=6)
+    assert control_groups(worker, "h") == ControlGroups(tmp_path, "h", 5, 6)
+    assert control_groups(WorkerSection(), "h") is None
