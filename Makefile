@@ -12,7 +12,7 @@ demo: $(VENV)/.runtime
 	$(BIN)/roost demo
 
 test: $(VENV)/.dev judge panel-tools
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
