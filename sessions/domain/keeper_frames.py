@@ -99,6 +99,14 @@ class Adopt(msgspec.Struct, frozen=True):
     revision: int = REVISION
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """It can't be taken over."""
+
+    reason: str
+    is_looked_after: bool = False
+    """It needs nobody: another daemon has it, or it is about to leave."""
+
+
 class Gone(msgspec.Struct, frozen=True):
     """The worker is gone, its lines are all told, and nothing it started is left."""
 

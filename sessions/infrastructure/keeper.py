@@ -32,6 +32,7 @@ from sessions.domain.keeper_frames import (
     Kind,
     Launch,
     Launched,
+    Refused,
     Stop,
     frame,
     told,
@@ -499,23 +500,23 @@ class Keeper:
         refusal = self._refusal(adopt)
         if refusal is not None:
             with suppress(OSError):
-                claim.connection.send(frame(Kind.REFUSED, refusal.encode()))
+                claim.connection.send(told(Kind.REFUSED, refusal))
             self._drop(claim)
             return
         self._take_over(claim)
 
-    def _refusal(self, adopt: Adopt) -> str | None:
+    def _refusal(self, adopt: Adopt) -> Refused | None:
         if not compare_digest(adopt.token.encode(), self._launch.token.encode()):
-            return "the token is another one"
+            return Refused("the token is another one")
         if adopt.revision != REVISION:
-            return f"it speaks revision {REVISION}, not {adopt.revision}"
+            return Refused(f"it speaks revision {REVISION}, not {adopt.revision}")
         if self._link is not None:
             # Its daemon may have died a moment ago, and the news be behind this.
             self._on_link(selectors.EVENT_READ)
         if self._link is not None:
-            return "another daemon has it"
+            return Refused("another daemon has it", is_looked_after=True)
         if self._ended is not None:
-            return "its worker has just ended"
+            return Refused("its worker has just ended", is_looked_after=True)
         return None
 
     def _take_over(self, claim: _Claim) -> None:

@@ -73,15 +73,21 @@ class LaunchPad:
         while True:
             began = anyio.current_time()
             try:
-                await self._run_one()
+                if await self._run_one() == 0:
+                    # It was out of date and said no more: nothing is wrong with the next one.
+                    rest = _FIRST_REST
+                    continue
             except OSError as exc:
                 log.warning("launch_pad_not_started", reason=exc.strerror)
             lived = anyio.current_time() - began
             rest = _FIRST_REST if lived > _LONG_LIFE else min(2 * rest, _LONGEST_REST)
             await anyio.sleep(rest)
 
-    async def _run_one(self) -> None:
-        """One pad, from its start to its end. Raises OSError when it can't be started."""
+    async def _run_one(self) -> int | None:
+        """One pad, from its start to its end. Returns its exit code.
+
+        Raises OSError when it can't be started.
+        """
         ours, pads = socket.socketpair()
         ours.setblocking(False)
         environ = pad_environment(self.environ)
@@ -110,6 +116,7 @@ class LaunchPad:
             # Its socket's end is its end; what does not heed that is made to.
             ours.close()
             await _end(process)
+        return process.returncode
 
     async def _use(self, requests: socket.socket) -> None:
         """Offer its forks once it is warm, until it is gone."""

@@ -15,7 +15,7 @@ import anyio.to_thread
 import msgspec
 import structlog
 
-from sessions.domain.keeper_frames import Adopt, Kind, told
+from sessions.domain.keeper_frames import Adopt, Kind, Refused, told
 from sessions.domain.kept import BadNote, Kept, decode_note
 from sessions.domain.keys import ConversationId, ThreadKey
 from sessions.domain.ports import Survivor
@@ -32,8 +32,9 @@ from sessions.infrastructure.marks import Marked, Role, marked_processes, proces
 
 log = structlog.stdlib.get_logger()
 
-# All of them at once; one that does not answer must not keep the daemon from starting.
-_ADOPT_TIMEOUT = 5.0
+# All of them at once, so that a busy machine needs its time; but one that does not answer must not
+# keep the daemon from starting for ever.
+_ADOPT_TIMEOUT = 15.0
 _REPUBLISH_TIMEOUT = 2.0
 _LOOK_EVERY = 0.01
 
@@ -111,7 +112,7 @@ class KeeperSurvivors:
             file.unlink(missing_ok=True)
 
     async def _adopt(self, descriptor: Descriptor, keeper: Marked, found: list[Survivor]) -> None:
-        reason = "it did not answer in time"
+        refused = Refused("it did not answer in time")
         link: Link | None = None
         try:
             with anyio.move_on_after(_ADOPT_TIMEOUT):
@@ -121,18 +122,18 @@ class KeeperSurvivors:
                 reached(Step.ADOPT_TOLD)
                 kind, payload = await link.receive()
                 reached(Step.ADOPT_ANSWERED)
-                if kind is not Kind.KEPT:
-                    raise KeeperLost(payload.decode(errors="replace"))
-                survivor = self._survivor(descriptor, payload, link)
-                found.append(survivor)
-                return
+                if kind is Kind.KEPT:
+                    found.append(self._survivor(descriptor, payload, link))
+                    return
+                refused = msgspec.msgpack.decode(payload, type=Refused)
         except (KeeperLost, OSError, BadNote, msgspec.MsgspecError) as exc:
-            reason = str(exc)
+            refused = Refused(str(exc))
         if link is not None:
             link.close()
-        log.warning("keeper_not_adopted", keeper_pid=keeper.pid, reason=reason)
-        # Nobody can follow its worker, so it must not go on unseen.
-        keeper.end(signal.SIGTERM)
+        log.warning("keeper_not_adopted", keeper_pid=keeper.pid, reason=refused.reason)
+        if not refused.is_looked_after:
+            # Nobody can follow its worker, so it must not go on unseen.
+            keeper.end(signal.SIGTERM)
 
     def _survivor(self, descriptor: Descriptor, payload: bytes, link: Link) -> Survivor:
         kept = msgspec.msgpack.decode(payload, type=Kept)

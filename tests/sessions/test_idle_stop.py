@@ -1,9 +1,24 @@
 """Decision 10: when a thread may lose its worker. Minutes pass on a virtual clock."""
 
-import anyio
+from contextlib import nullcontext
 
-from tests.support.fakes import FakeClient
-from tests.support.scenes import a_followed_thread, line, run_asked, run_finished, run_started
+import anyio
+import pytest
+
+from sessions.domain.kept import Kept, Note, encode_note
+from sessions.domain.keys import ConversationId, ThreadKey
+from sessions.domain.ports import Survivor
+from sessions.domain.settings import RegistrySettings
+from sessions.registry import Registry
+from tests.support.fakes import FakeClient, FakeLauncher, FakeWorker
+from tests.support.scenes import (
+    PROJECT,
+    a_followed_thread,
+    line,
+    run_asked,
+    run_finished,
+    run_started,
+)
 from tests.support.time import HOUR, MINUTE, virtual_time
 
 pytestmark = virtual_time
@@ -105,3 +120,44 @@ async def test_a_client_that_moves_to_another_thread_leaves_the_first_to_idle() 
         await anyio.sleep(10.1 * MINUTE)
         assert first.stops == [25.0]
         assert scene.worker.stops == []
+
+
+@pytest.mark.parametrize("has_note", [True, False])
+async def test_the_idle_clock_goes_on_under_the_next_daemon(has_note: bool) -> None:
+    """Else a daemon that is restarted every nine minutes would keep every worker for ever.
+
+    Without a note of the time it began when the daemon before went away.
+    """
+    now = anyio.current_time()
+    left = now - 9 * MINUTE
+    note = Note(generation="g", token="t", idle_since=left if has_note else None)
+    kept = Kept(
+        worker_pid=1,
+        note=encode_note(note),
+        sequence=0,
+        has_announced=True,
+        retold=[],
+        lost=[],
+        running_jobs=0,
+        is_answering=False,
+        ring=[],
+        ring_begins_after=0,
+        openings=0,
+        replies=[],
+        approvals=[],
+        browsing=[],
+        quiet_since=now - HOUR,
+        alone_since=now - MINUTE if has_note else left,
+    )
+    worker = FakeWorker(1)
+    key = ThreadKey(PROJECT, ConversationId("c1"))
+
+    async def survivors() -> list[Survivor]:
+        return [Survivor(key, kept, note, nullcontext(worker))]
+
+    registry = Registry(FakeLauncher(), RegistrySettings(), survivors=survivors)
+    async with registry.serving():
+        await anyio.sleep(0.9 * MINUTE)
+        assert worker.stops == []
+        await anyio.sleep(0.2 * MINUTE)
+        assert worker.stops == [25.0]
