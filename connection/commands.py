@@ -236,7 +236,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "kill": Command(
         kind="mutating",
-        says="Stop the worker of a session at once. The conversation stays.",
+        says="Stop the worker of a session and of its subagents at once. The conversations stay.",
         fields={"projectDir": "string", "sessionId": "string"},
         in_session=False,
     ),
@@ -249,7 +249,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "delete_saved_session": Command(
         kind="mutating",
-        says="Delete a conversation that nobody has open.",
+        says="Delete a conversation that nobody has open, and stop its subagents.",
         fields={"projectDir": "string", "sessionId": "string"},
         in_session=False,
     ),

@@ -143,14 +143,22 @@ class Household:
         return await self._directory.resolve(str(fields.get("selector", "")))
 
     async def _kill(self, fields: Mapping[str, object]) -> object:
-        key = thread_of(fields)
-        frame = {"type": "stop_thread", "project_dir": key.project_dir, "id": key.conversation_id}
+        self._stop(thread_of(fields))
+        return {}
+
+    def _stop(self, key: ThreadKey) -> None:
+        """End its worker, and those of its subagents, which would work for nobody."""
+        frame = {
+            "type": "stop_thread",
+            "project_dir": key.project_dir,
+            "id": key.conversation_id,
+            "subagents": True,
+        }
         once = Follower(self._threads, key, lambda events: None)
         try:
             once.send(frame)
         finally:
             once.close()
-        return {}
 
     async def _rename(self, fields: Mapping[str, object]) -> object:
         """The name is in the conversation, so its own worker writes it, also for a saved one."""
@@ -162,7 +170,9 @@ class Household:
             once.close()
 
     async def _delete_saved(self, fields: Mapping[str, object]) -> object:
-        await self._directory.delete_saved(thread_of(fields))
+        key = thread_of(fields)
+        await self._directory.delete_saved(key)
+        self._stop(key)
         return {}
 
 

@@ -5,7 +5,7 @@ Rights come from the parents that threads were recorded with, never from what a 
 
 from collections.abc import Mapping
 
-from sessions.domain.keys import ThreadKey, ThreadOptions
+from sessions.domain.keys import Subagent, ThreadKey, ThreadOptions
 
 
 class NotAllowed(ValueError):
@@ -34,7 +34,8 @@ def check_thread(
 
     A thread that is known counts with the parent that it was recorded with. One that is not gets
     the parent that the frame names, and must be named as a subagent of it, too: so that an old
-    conversation of a person can't be opened as somebody's child.
+    conversation of a person can't be opened as somebody's child. Nor does a new one get a smaller
+    depth or more tools than its parent leaves it.
     """
     known = recorded.get(key)
     if known is None:
@@ -44,9 +45,32 @@ def check_thread(
                 f"{_DECIDES}: a new thread needs the option subagent with its parent, and a"
                 " conversation id that begins with subagent-<parent>-"
             )
-        known = options
-    if not is_below(inside, known, recorded):
+    if not is_below(inside, known or options, recorded):
         raise NotAllowed(f"{_DECIDES}: {key.conversation_id} is not below its thread")
+    if known is None and options.subagent is not None:
+        _check_lineage(options.subagent, recorded)
+
+
+def _check_lineage(claimed: Subagent, recorded: Mapping[ThreadKey, ThreadOptions]) -> None:
+    """Raises NotAllowed for a subagent that would have more than its parent was recorded with.
+
+    One may claim to be deeper than it seems from here: the options of a parent that a person
+    opened again are lost, and only its conversation still knows that it is a subagent.
+    """
+    above = next(
+        (o.subagent for k, o in recorded.items() if k.conversation_id == claimed.parent), None
+    )
+    depth = 1 if above is None else above.depth + 1
+    if claimed.depth < depth:
+        raise NotAllowed(
+            f"{_DECIDES}: a subagent of {claimed.parent} has at least the depth {depth}, not"
+            f" {claimed.depth}"
+        )
+    if above is not None and (more := sorted(set(claimed.tools) - set(above.tools))):
+        raise NotAllowed(
+            f"{_DECIDES}: {claimed.parent} has not these tools, so its subagents have none of them:"
+            f" {', '.join(more)}"
+        )
 
 
 def is_below(

@@ -29,6 +29,14 @@ from sessions.domain.waiting import Held, Waiting
 
 # The place of a follower that still waits for its snapshot; live ones are at 0 or above.
 _JOINING = -1
+_LEFT_UNANSWERED = (
+    "it exited before it answered. The conversation is safe; open it again, or send a message, to"
+    " start a new worker (`roost logs` may say why)"
+)
+_LEFT_UNHEARD = (
+    "it exited before a run began with what it was sent last. The conversation is safe, and may"
+    " hold that already. It is safe to send it again: a message counts once, by its id"
+)
 
 
 class Phase(StrEnum):
@@ -92,6 +100,10 @@ class Thread:
     _standing: Standing = field(init=False)
     _interrupts: Interrupts = field(init=False)
     _log: JoinLog = field(init=False)
+    _is_unbegun: bool = False
+    """The worker was given a run input while no run was open, and has begun none since."""
+    _is_queued: bool = False
+    """It was given one while a run was open: that run may have taken it, or the next one will."""
     _chunk_opened: int = 0
     _idle_since: float | None = None
     _status: str = "stopped"
@@ -454,6 +466,9 @@ class Thread:
         except WorkerLost as exc:
             self._take_back(held, f"the worker did not take this: {exc}")
             return
+        if held.begins_a_run:
+            self._is_queued |= self._log.run is not None
+            self._is_unbegun |= self._log.run is None
         for key in held.replies:
             self._waiting.expect_reply(key, held.client, self.now)
 
@@ -508,6 +523,7 @@ class Thread:
         self._settle(self.now)
 
     def _on_run_started(self, peeked: Line, line: bytes) -> None:
+        self._is_unbegun = self._is_queued = False
         self._standing.take(peeked, line)
         self._relay(line, self._live)
         self._settle(self.now)
@@ -519,6 +535,7 @@ class Thread:
 
     def _on_run_error(self, peeked: Line, line: bytes) -> None:
         run = self._log.run
+        self._is_unbegun = False
         self._standing.take(peeked, line)
         if run is not None:
             line = line if peeked.runId else frames.with_run_id(line, run.run_id)
@@ -697,7 +714,10 @@ class Thread:
         After a stop that was asked for, the frames that came meanwhile wait for the next worker.
         """
         run, self._log.run = self._log.run, None
-        told = list(self._live) if run is not None else []
+        # A run that was asked to stop may have taken what was queued; a crash leaves that open.
+        is_unheard = self._is_unbegun or (self._is_queued and not keep_held)
+        self._is_unbegun = self._is_queued = False
+        told = list(self._live) if run is not None or is_unheard else []
         held = () if keep_held else self._waiting.take_held()
         told += [h.client for h in held if h.is_run_input]
         joining = self._waiting.take_openings(sent_only=True)
@@ -712,11 +732,8 @@ class Thread:
             )
         else:
             told += [answerer] if answerer is not None else []
-            error = frames.bare_error(
-                f"the worker {reason}: it exited before it answered. The conversation is safe; open"
-                " it again, or send a message, to start a new worker (`roost logs` may say why)",
-                "worker_exit",
-            )
+            text = _LEFT_UNHEARD if is_unheard else _LEFT_UNANSWERED
+            error = frames.bare_error(f"the worker {reason}: {text}", "worker_exit")
         for client in dict.fromkeys(told):
             client.deliver(error, None)
         for client in joining:

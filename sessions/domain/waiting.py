@@ -41,6 +41,11 @@ class Held:
         """Nothing answers it but the run."""
         return self.opening is None and not self.replies
 
+    @property
+    def begins_a_run(self) -> bool:
+        """A message, or the answer to what a run asked: sooner or later a run begins with it."""
+        return self.is_run_input and self.relaunches
+
 
 @dataclass(slots=True, eq=False)
 class Reply:

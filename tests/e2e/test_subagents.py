@@ -103,7 +103,7 @@ async def test_a_worker_killed_in_a_turn_is_a_failure_that_its_parent_reads(tmp_
 
 
 async def test_a_worker_killed_before_the_turn_begins_costs_nothing(tmp_path: Path) -> None:
-    """Nobody tells of such an exit; the message is sent again to the next worker."""
+    """The daemon tells of such an exit; the message is sent again to the next worker."""
     async with a_real_daemon(tmp_path) as daemon, daemon.client() as person:
         await daemon.follows(person, "parent")
         mark = await person.say("delegate think", "m1")

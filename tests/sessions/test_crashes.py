@@ -1,6 +1,7 @@
 """Decisions 8, 9 and 13: exits, stops, failed launches: who is told what, what starts again."""
 
 import anyio
+import pytest
 from anyio import wait_all_tasks_blocked
 from structlog.testing import capture_logs
 
@@ -59,6 +60,69 @@ async def test_a_crash_with_nobody_waiting_says_nothing() -> None:
     async with a_followed_thread() as (scene, desktop):
         await scene.worker_dies()
         assert desktop.frames == []
+
+
+async def test_a_crash_between_a_message_and_its_run_is_told_to_all_who_follow() -> None:
+    """Else whoever sent it waits for ever, for a run that no worker will begin."""
+    async with a_followed_thread() as (scene, desktop):
+        phone = FakeClient("phone")
+        scene.opens(phone)
+        await scene.worker_says(snapshot())
+        phone.take()
+        scene.sends(desktop, message())
+        await scene.worker_dies("was killed by SIGKILL")
+        for client in (desktop, phone):
+            (error,) = client.take()
+            assert (error["type"], error["code"]) == ("RUN_ERROR", "worker_exit")
+            assert "runId" not in error
+            assert "safe to send it again" in error["message"]
+        # Told once: the next worker owes nobody anything.
+        scene.opens(phone)
+        await wait_all_tasks_blocked()
+        await scene.worker_says(READY, snapshot())
+        phone.take()
+        await scene.worker_dies()
+        assert desktop.frames == phone.frames == []
+
+
+async def test_a_stop_between_a_message_and_its_run_is_told_too() -> None:
+    async with a_followed_thread() as (scene, desktop):
+        scene.sends(desktop, message())
+        scene.sends(FakeClient(), STOP)
+        await scene.worker_dies("exited with code 0")
+        (error,) = desktop.take()
+        assert error["code"] == "worker_exit"
+
+
+@pytest.mark.parametrize("heard", [run_started("r1"), line("RUN_ERROR", message="bad input")])
+async def test_a_message_that_was_heard_needs_no_word_when_the_idle_worker_dies(
+    heard: bytes,
+) -> None:
+    async with a_followed_thread() as (scene, desktop):
+        scene.sends(desktop, message())
+        await scene.worker_says(heard)
+        if heard == run_started("r1"):
+            await scene.worker_says(run_finished("r1"))
+        desktop.take()
+        await scene.worker_dies()
+        assert desktop.frames == []
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_a_message_that_was_queued_in_a_run_may_be_lost_with_a_crash_after_it(
+    is_stopped: bool,
+) -> None:
+    """Only the worker knows whether the run took it; a worker that ends in order has done so."""
+    async with a_followed_thread() as (scene, desktop):
+        await scene.worker_says(run_started("r1"))
+        scene.sends(desktop, message())
+        await scene.worker_says(run_finished("r1"))
+        desktop.take()
+        if is_stopped:
+            scene.sends(FakeClient(), STOP)
+        await scene.worker_dies()
+        told = [error["code"] for error in desktop.take()]
+        assert told == ([] if is_stopped else ["worker_exit"])
 
 
 async def test_a_worker_that_dies_before_it_is_ready_answers_all_that_waited_for_it() -> None:

@@ -73,6 +73,30 @@ async def test_it_may_open_nothing_else(conversation: str, options: dict[str, An
         assert len(scene.launcher.launches) == before
 
 
+@pytest.mark.parametrize(
+    ("claimed", "because"),
+    [
+        ({"depth": 1, "tools": ["Read"]}, "depth 2"),
+        ({"tools": ["Read"]}, "depth 2"),
+        ({"depth": 2, "tools": ["Read", "Bash", "Edit"]}, "Bash, Edit"),
+    ],
+)
+async def test_a_childs_worker_opens_nothing_with_more_than_it_has(
+    claimed: dict[str, Any], because: str
+) -> None:
+    """Its token is all it has, and what it says of itself counts for nothing."""
+    async with a_followed_thread() as (scene, _):
+        child = {"parent": "c1", "depth": 1, "tools": ["Read"]}
+        scene.opens(FakeClient("person"), CHILD, subagent=child)
+        inside = FakeClient("child", inside=ThreadKey(PROJECT, ConversationId(CHILD)))
+        scene.opens(inside, GRANDCHILD, subagent={"parent": CHILD, **claimed})
+        (error,) = inside.take()
+        assert error["code"] == "not_allowed"
+        assert because in error["message"]
+        scene.opens(inside, GRANDCHILD, subagent={"parent": CHILD, "depth": 2, "tools": ["Read"]})
+        assert inside.frames == []
+
+
 async def test_a_name_gives_no_right_to_a_thread_that_was_recorded_otherwise() -> None:
     async with a_followed_thread() as (scene, _):
         scene.opens(FakeClient("person"), CHILD)
@@ -97,7 +121,7 @@ async def test_a_name_gives_no_right_to_a_thread_that_was_recorded_otherwise() -
 async def test_it_decides_nothing(frame: bytes) -> None:
     async with a_followed_thread() as (scene, _):
         inside = agent()
-        scene.opens(inside, CHILD, subagent={"parent": "c1"})
+        scene.opens(inside, CHILD, subagent={"parent": "c1", "depth": 1})
         await wait_all_tasks_blocked()
         await scene.worker_says(READY, snapshot(), run_started(), run_asked("t1"))
         inside.take()
@@ -113,7 +137,7 @@ async def test_it_decides_nothing(frame: bytes) -> None:
 async def test_it_may_stop_its_descendants_only() -> None:
     async with a_followed_thread() as (scene, _):
         inside, parent = agent(), scene.worker
-        scene.opens(inside, CHILD, subagent={"parent": "c1"})
+        scene.opens(inside, CHILD, subagent={"parent": "c1", "depth": 1})
         await wait_all_tasks_blocked()
         scene.sends(inside, line("stop_thread", project_dir=PROJECT, id="c1"))
         assert parent.stops == []

@@ -20,7 +20,7 @@ import msgspec
 from agent.domain.lineage import ChildThread
 from agent.domain.ports import Log
 from agent.domain.subagents import Asked, Began, ChildLost, News, Settled
-from agent.infrastructure.children.news import Event, Reader, decode_event, last_text
+from agent.infrastructure.children.news import Event, Reader, decode_event, read_snapshot
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -34,9 +34,11 @@ _PAUSES = (0.1, 0.25, 0.5, 1.0, 2.0)
 # After the snapshot of a thread that has a turn open, the turn follows at once.
 _RESTATED = 2.0
 _CLOSING = 1.0
-# A message that no run has begun with after so long may have met a worker that was just ending: it
-# is sent again, which does no harm, since a conversation takes each id once.
-_UNHEARD = 15.0
+# What the daemon's error is called when a worker ended that was given a message.
+_WORKER_EXIT = "worker_exit"
+# A message that met a worker that was just ending is sent again, which does no harm, since a
+# conversation takes each id once. A worker that ends so often because of it gets it no more.
+_MOST_REPEATS = 3
 _LONGEST_FRAME = 256 * 2**20
 
 
@@ -73,9 +75,10 @@ class DaemonChild:
         self._news: deque[News] = deque()
         self._unheard: dict[str, str] = {}
         """Messages that no run has begun with yet."""
-        self._said_at = 0.0
-        self._is_free = True
-        """No run goes on, and none waits for a person: a message begins one at once."""
+        self._repeats = 0
+        """How often they were sent again."""
+        self._is_left = False
+        """The worker that they were given to is gone."""
 
     # The port
 
@@ -85,7 +88,6 @@ class DaemonChild:
         await self._say_message(message_id, text)
 
     async def _say_message(self, message_id: str, text: str) -> None:
-        self._said_at = anyio.current_time()
         message = {"id": message_id, "role": "user", "content": text}
         await self._say(
             type="run_agent_input",
@@ -111,28 +113,26 @@ class DaemonChild:
     async def __anext__(self) -> News:
         """Raises ChildLost when the daemon stays away."""
         while not self._news:
-            event: Event | None = None
             try:
-                # A message may be sent while this waits: so it looks up, now and then.
-                with anyio.move_on_after(_UNHEARD):
-                    event = await self._receive()
-                silent_for = anyio.current_time() - self._said_at
-                if event is None and self._unheard and self._is_free and silent_for >= _UNHEARD:
+                if self._is_left:
                     await self._send_again()
+                event = await self._receive()
             except ChildLost:
                 await self._come_back()
-            if event is not None:
+            else:
                 self._take(event)
         return self._news.popleft()
 
     def _take(self, event: Event) -> None:
         if event.type == "RUN_STARTED":
-            self._is_free = False
             for message in event.input.messages:
                 self._unheard.pop(message.id, None)
-        elif event.type in ("RUN_ERROR", "RUN_FINISHED"):
-            self._is_free = event.outcome.type != "interrupt"
-            if event.type == "RUN_ERROR" and event.run_id is None:
+        elif event.type == "RUN_ERROR":
+            may_repeat = bool(self._unheard) and self._repeats < _MOST_REPEATS
+            self._is_left = event.code == _WORKER_EXIT and may_repeat
+            if event.run_id is None:
+                if self._is_left:
+                    return
                 # It was refused, and is told as failed: it must not run after that.
                 self._unheard.clear()
         try:
@@ -141,10 +141,11 @@ class DaemonChild:
             self._daemon.log("warning", "subagent_event_ignored", event_type=event.type[:80])
 
     async def _send_again(self) -> None:
-        """Open the thread again, which starts a worker that is gone, and repeat what was said."""
+        """Repeat what was said; it starts a worker, where there is none."""
+        self._is_left = False
+        self._repeats += 1
         self._daemon.log("info", "subagent_sent_again", thread=self._thread.conversation_id)
-        await self._say(type="resume_conversation", **_options(self._thread))
-        for message_id, text in self._unheard.items():
+        for message_id, text in list(self._unheard.items()):
             await self._say_message(message_id, text)
 
     # Opening and closing
@@ -161,8 +162,13 @@ class DaemonChild:
             )
             await self._say(type="resume_conversation", **_options(self._thread))
             snapshot = await self._snapshot()
-            if is_known:
-                await self._find_out(last_text(snapshot))
+            said = read_snapshot(snapshot)
+            for message_id in said.ids:
+                self._unheard.pop(message_id, None)
+            if self._unheard:
+                self._is_left = True
+            elif is_known:
+                await self._find_out(said.last_text)
         if scope.cancelled_caught:
             raise ChildLost(f"Its thread did not open in {_OPENING:g} s.")
 
@@ -214,7 +220,6 @@ class DaemonChild:
             await self.hang_up()
             try:
                 self._reader = Reader()
-                self._is_free = True
                 await self.open(is_known=True)
             except ChildLost:
                 if anyio.current_time() >= give_up:

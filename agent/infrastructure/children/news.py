@@ -1,6 +1,7 @@
 """What a child says, as news: the events of its thread, or the reports of its process. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -91,6 +92,7 @@ class _Input(msgspec.Struct):
 
 class _SnapshotMessage(msgspec.Struct):
     role: str
+    id: str = ""
     content: object = None
 
 
@@ -201,12 +203,21 @@ class Reader:
         return [counted, Nested(state.subagents)]
 
 
-def last_text(messages: bytes) -> str:
-    """What an agent said last, by a snapshot of its conversation."""
-    for message in reversed(_decode_messages(messages)):
-        if message.role == "assistant" and isinstance(message.content, str) and message.content:
-            return message.content
-    return ""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a snapshot tells of a conversation."""
+
+    ids: frozenset[str]
+    last_text: str
+    """What the agent said last."""
+
+
+def read_snapshot(messages: bytes) -> Said:
+    """Read the messages of one. Raises msgspec.DecodeError for what is not as it should be."""
+    found = _decode_messages(messages)
+    texts = (m.content for m in reversed(found) if m.role == "assistant")
+    last_text = next((text for text in texts if isinstance(text, str) and text), "")
+    return Said(frozenset(message.id for message in found), last_text)
 
 
 def read_report(line: bytes) -> list[News] | None:
