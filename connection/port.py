@@ -359,7 +359,7 @@ class Replacement(Protocol):
     async def delete_saved_session(self, selector: str) -> None: ...
 
     async def kill_session(self, selector: str | None = None) -> None:
-        """Stop the worker of a session, and those of its subagents, at once. The conversations stay."""
+        """Stop its worker, and those of its subagents, at once. The conversations stay."""
         ...
 
 
