@@ -15,8 +15,9 @@ from agent.domain.ports import BadArguments, Tool, ToolResult
 from agent.infrastructure.process import process_start
 from agent.infrastructure.tools.bash import MAX_OUTPUT, Bash
 from agent.infrastructure.tools.files import Edit, Read, Write
+from agent.infrastructure.tools.finding import Walk
 from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
-from agent.infrastructure.tools.search import MAX_RESULTS, Glob, Grep
+from agent.infrastructure.tools.search import Glob, Grep
 from agent.infrastructure.tools.todos import TodoWrite
 from tests.agent.support.worker_process import until
 
@@ -41,8 +42,8 @@ def test_every_tool_describes_its_arguments(tmp_path: Path) -> None:
         Read(box),
         Write(box),
         Edit(box),
-        Grep(box),
-        Glob(box),
+        Grep(box, Walk()),
+        Glob(box, Walk()),
         TodoWrite(),
     ]
     for tool in tools:
@@ -267,85 +268,6 @@ async def test_an_edit_needs_exactly_one_place_or_all(tmp_path: Path) -> None:
             edit.prepare(msgspec.json.encode({"path": "f", "old": old, "new": new}))
 
 
-# -- search ------------------------------------------------------------------------------------
-
-
-async def test_grep_finds_lines_and_skips_what_is_none_of_its_business(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("x = 1\nneedle = 2\n")
-    (tmp_path / "b.txt").write_text("NEEDLE\n")
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "c").write_text("needle\n")
-    (tmp_path / "binary").write_bytes(b"\0needle")
-    grep = Grep(sandbox(tmp_path))
-    assert (await used(grep, pattern="needle")).output == "a.py:2: needle = 2"
-    both = await used(grep, pattern="needle", ignore_case=True)
-    assert both.output == "a.py:2: needle = 2\nb.txt:1: NEEDLE"
-    assert (await used(grep, pattern="n", glob="*.txt")).output == "Nothing was found."
-    with pytest.raises(BadArguments, match="regular expression"):
-        grep.prepare(b'{"pattern": "("}')
-
-
-async def test_a_pattern_that_takes_for_ever_is_stopped_and_holds_nobody_up(tmp_path: Path) -> None:
-    """The worker must answer an interrupt meanwhile: the search lets go of the interpreter."""
-    (tmp_path / "a.txt").write_text("a" * 60 + "!\n")
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await anyio.sleep(0.01)
-            ticks += 1
-
-    found: ToolResult | None = None
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(tick)
-            grep = Grep(sandbox(tmp_path), seconds=0.5)
-            found = await used(grep, pattern="(a|aa)+$|(a+)+$|(.*a){30}$")
-            tasks.cancel_scope.cancel()
-    assert found is not None
-    assert "Stopped after 0.5 seconds" in found.output
-    assert ticks >= 5
-
-
-async def test_grep_is_bounded(tmp_path: Path) -> None:
-    (tmp_path / "many").write_text("hit\n" * 1000)
-    found = await used(Grep(sandbox(tmp_path)), pattern="hit")
-    assert len(found.output.splitlines()) == MAX_RESULTS + 1
-    assert "narrow the search" in found.output
-
-
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
-        ("*.py", {"a.py", "src/b.py", "src/deep/c.py"}),
-        ("src/*.py", {"src/b.py"}),
-        ("src/**/*.py", {"src/b.py", "src/deep/c.py"}),
-        ("**/deep/*", {"src/deep/c.py"}),
-        ("?.txt", {"x.txt"}),
-    ],
-)
-async def test_glob_finds_files_by_name(tmp_path: Path, pattern: str, expected: set[str]) -> None:
-    for name in ("a.py", "src/b.py", "src/deep/c.py", "x.txt", "xy.txt", ".git/h.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    found = await used(Glob(sandbox(tmp_path)), pattern=pattern)
-    assert set(found.output.splitlines()) == expected
-
-
-async def test_searches_do_not_follow_links_out(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "s.txt").write_text("needle")
-    (project / "link").symlink_to(tmp_path / "secret")
-    (project / "file").symlink_to(tmp_path / "secret" / "s.txt")
-    box = sandbox(project)
-    assert (await used(Grep(box), pattern="needle")).output == "Nothing was found."
-    assert (await used(Glob(box), pattern="*.txt")).output == "Nothing was found."
-    assert "outside" in (await used(Grep(box), pattern="needle", path="link")).error
-
-
 # -- todos -------------------------------------------------------------------------------------
 
 
@@ -433,15 +355,16 @@ def test_no_path_leads_a_tool_out_of_the_sandbox(parts: list[str], is_absolute: 
         path = "/".join(parts)
         path = f"{project}/{path}" if is_absolute else path
         box = Sandbox.around(project, ())
-        for tool, more in (
-            (Read, {}),
-            (Write, {"content": "changed"}),
-            (Edit, {"old": "theirs", "new": "changed"}),
-            (Grep, {"pattern": "theirs"}),
-            (Glob, {"pattern": "*"}),
-        ):
+        tools: list[tuple[Tool, dict[str, str]]] = [
+            (Read(box), {}),
+            (Write(box), {"content": "changed"}),
+            (Edit(box), {"old": "theirs", "new": "changed"}),
+            (Grep(box, Walk()), {"pattern": "theirs"}),
+            (Glob(box, Walk()), {"pattern": "*"}),
+        ]
+        for tool, more in tools:
             arguments = {"path": path, **more}
-            result = anyio.run(tool(box).prepare(msgspec.json.encode(arguments)).run)
+            result = anyio.run(tool.prepare(msgspec.json.encode(arguments)).run)
             assert "theirs" not in result.output
             assert set(result.output.split()).isdisjoint({"outside/f", str(outside / "f")})
         assert (outside / "f").read_text() == "theirs"

@@ -1,9 +1,8 @@
 """Grep and Glob: find text and files inside the sandbox, bounded in results and in time."""
 
-import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
@@ -14,15 +13,13 @@ from msgspec import Meta
 from agent.domain.approval import Effect
 from agent.domain.ports import BadArguments, ToolResult, ToolSpec
 from agent.infrastructure.tools.files import FileCall
+from agent.infrastructure.tools.finding import MAX_FILE, Finder
 from agent.infrastructure.tools.sandbox import Sandbox
 from agent.tool_arguments import Arguments, read_arguments, schema_of
 
 MAX_RESULTS = 200
-_MAX_FILE = 4 * 1024 * 1024
 _MAX_LINE = 300
 _SECONDS = 20.0
-# Never what is looked for, and often larger than all the rest.
-_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 
 
 class _GrepArguments(Arguments):
@@ -35,8 +32,9 @@ class _GrepArguments(Arguments):
 class Grep:
     """The tool."""
 
-    def __init__(self, sandbox: Sandbox, seconds: float = _SECONDS) -> None:
+    def __init__(self, sandbox: Sandbox, finder: Finder, seconds: float = _SECONDS) -> None:
         self._sandbox = sandbox
+        self._finder = finder
         self._seconds = seconds
         self.spec = ToolSpec(
             name="Grep",
@@ -62,24 +60,27 @@ class Grep:
             return ToolResult(success=False, error=f"{wanted.path} does not exist.")
         found: list[str] = []
         ends = time.monotonic() + self._seconds
-        for path in [root] if root.is_file() else _files(root):
-            if wanted.glob and not fnmatch(path.name, wanted.glob):
-                continue
-            for number, line in _lines(path):
-                left = ends - time.monotonic()
-                try:
+        try:
+            for path in self._candidates(root, wanted, ends):
+                for number, line in _lines(path):
                     # Some patterns take for ever on some lines. Unlike the standard library's,
                     # this search has a deadline, and lets go of the interpreter meanwhile.
-                    matches = pattern.search(line, timeout=max(left, 0.001))
-                except TimeoutError:
-                    return _listing(found, _too_long(self._seconds))
-                if matches:
-                    found.append(f"{self._sandbox.shown(path)}:{number}: {line[:_MAX_LINE]}")
-                    if len(found) >= MAX_RESULTS:
-                        return _listing(found, "There may be more: narrow the search.")
-            if time.monotonic() > ends:
-                return _listing(found, _too_long(self._seconds))
+                    left = max(ends - time.monotonic(), 0.001)
+                    if pattern.search(line, timeout=left):
+                        found.append(f"{self._sandbox.shown(path)}:{number}: {line[:_MAX_LINE]}")
+                        if len(found) >= MAX_RESULTS:
+                            return _listing(found, "There may be more: narrow the search.")
+                if time.monotonic() > ends:
+                    raise TimeoutError
+        except TimeoutError:
+            return _listing(found, _too_long(self._seconds))
         return _listing(found, "")
+
+    def _candidates(self, root: Path, wanted: _GrepArguments, ends: float) -> Iterable[Path]:
+        if root.is_file():
+            return [root] if _is_named(root.name, wanted.glob) else []
+        names = self._finder.holding(root, wanted.pattern, wanted.ignore_case, ends)
+        return (root / name for name in names if _is_named(Path(name).name, wanted.glob))
 
 
 class _GlobArguments(Arguments):
@@ -90,8 +91,9 @@ class _GlobArguments(Arguments):
 class Glob:
     """The tool."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, finder: Finder) -> None:
         self._sandbox = sandbox
+        self._finder = finder
         self.spec = ToolSpec(
             name="Glob",
             description=(
@@ -114,38 +116,35 @@ class Glob:
         found: list[tuple[float, str]] = []
         note = ""
         ends = time.monotonic() + _SECONDS
-        for path in _files(root):
-            if matches.fullmatch(path.relative_to(root).as_posix()):
-                found.append((_changed(path), self._sandbox.shown(path)))
-            if time.monotonic() > ends:
-                note = _too_long(_SECONDS)
-                break
+        try:
+            for name in self._finder.files(root, ends):
+                if matches.fullmatch(name):
+                    path = root / name
+                    found.append((_changed(path), self._sandbox.shown(path)))
+        except TimeoutError:
+            note = _too_long(_SECONDS)
         found.sort(reverse=True)
         if len(found) > MAX_RESULTS:
             note = f"{len(found) - MAX_RESULTS} more are left out: narrow the search."
         return _listing([name for _, name in found[:MAX_RESULTS]], note)
 
 
-def _files(root: Path) -> Iterator[Path]:
-    """Every file below, without following links, so that nothing leads out or round."""
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-        for name in sorted(names):
-            path = Path(folder, name)
-            if not path.is_symlink():
-                yield path
+def _is_named(name: str, glob: str | None) -> bool:
+    return not glob or fnmatch(name, glob)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file; of anything else, none."""
     try:
-        if not path.is_file() or path.stat().st_size > _MAX_FILE:
+        if not path.is_file() or path.stat().st_size > MAX_FILE:
             return
         data = path.read_bytes()
     except OSError:
         return
     if b"\0" not in data[:4096]:
-        yield from enumerate(data.decode("utf-8", "replace").splitlines(), 1)
+        # Lines end as they do in an editor: other characters that break lines are part of one.
+        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+            yield number, line.removesuffix("\r")
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:

@@ -6,6 +6,7 @@ from agent.infrastructure.mcp.servers import McpServers
 from agent.infrastructure.models.catalogue import Catalogue
 from agent.infrastructure.tools.bash import Bash
 from agent.infrastructure.tools.files import Edit, Read, Write
+from agent.infrastructure.tools.finding import finder
 from agent.infrastructure.tools.plans import ProposePlan
 from agent.infrastructure.tools.questions import AskUserQuestion
 from agent.infrastructure.tools.search import Glob, Grep
@@ -40,13 +41,14 @@ class HeadlessContainer(containers.DeclarativeContainer):
     servers = providers.Singleton(
         McpServers, configs=mcp_configs, project_dir=project_dir, environ=environ, log=log
     )
+    finder = providers.Singleton(finder, environ)
     tools = providers.List(
         providers.Singleton(Bash, project_dir=project_dir, environ=environ, timeout=tool_timeout),
         providers.Singleton(Read, sandbox=readable),
         providers.Singleton(Write, sandbox=sandbox),
         providers.Singleton(Edit, sandbox=sandbox),
-        providers.Singleton(Grep, sandbox=readable),
-        providers.Singleton(Glob, sandbox=sandbox),
+        providers.Singleton(Grep, sandbox=readable, finder=finder),
+        providers.Singleton(Glob, sandbox=sandbox, finder=finder),
         providers.Singleton(TodoWrite),
         providers.Singleton(AskUserQuestion),
         providers.Singleton(ProposePlan),
