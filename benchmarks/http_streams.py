@@ -116,7 +116,8 @@ async def flooded(daemon: TourDaemon) -> None:
         http.append(lines / (processor_seconds(pid) - before))
         before = processor_seconds(pid)
         async with follower(daemon) as socket, anyio.create_task_group() as tasks:
-            tasks.start_soon(follow_to_end, socket, [])
+            unused: list[float] = []
+            tasks.start_soon(follow_to_end, socket, unused)
             async with post(daemon, "run", f"{lines} 0", f"b{number}") as stream:
                 await read_to_end(stream, [])
         both.append(lines / (processor_seconds(pid) - before))

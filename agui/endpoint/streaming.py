@@ -223,6 +223,6 @@ def _check(view: ThreadView | None, given: RunInput) -> None:
     if missing:
         text = f"Nothing was run: the thread waits for an answer to {', '.join(missing)}."
         raise Refused(422, "incomplete_resume", text, {"missing": missing})
-    if given.answered and not view.interrupts:
-        text = "Nothing was run: what this answers is no longer open."
+    if given.answered and (view.is_answering or not view.interrupts):
+        text = "Nothing was run: what this answers is no longer open, or is being answered."
         raise Refused(409, "resume_not_open", text)

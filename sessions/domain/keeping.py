@@ -102,6 +102,7 @@ class Keeping:
             max_lines=self.launch.join_lines,
             max_bytes=self.launch.join_bytes,
             durable_interrupts=self.launch.durable_interrupts,
+            names_failed_runs=self.launch.announces_ready,
         )
         self._has_announced = not self.launch.announces_ready
         self._quiet_since = self.now
@@ -312,6 +313,7 @@ class Keeping:
             self._retouched[number] = None
             return
         was_busy, run = self._is_busy, self._standing.log.run
+        ends_run = peeked.type == "RUN_ERROR" and self._standing.ends_run(peeked)
         try:
             self._standing.take(peeked, line)
             if not self._is_for_all(peeked, line):
@@ -319,13 +321,15 @@ class Keeping:
         except BadLine:
             self._retouched[number] = None
         if peeked.type == "RUN_ERROR":
-            self._look_at_error(number, peeked, line, run)
+            self._look_at_error(number, peeked, line, run, ends_run=ends_run)
         if was_busy and not self._is_busy:
             self._quiet_since = now
 
-    def _look_at_error(self, number: int, peeked: Line, line: bytes, run: OpenRun | None) -> None:
+    def _look_at_error(
+        self, number: int, peeked: Line, line: bytes, run: OpenRun | None, *, ends_run: bool
+    ) -> None:
         if run is not None:
-            if not peeked.runId:
+            if ends_run and not peeked.runId:
                 self._retouched[number] = frames.with_run_id(line, run.run_id)
         elif not (self._has_announced and self.launch.announces_ready):
             # It could not begin: that answered everyone who waited for a snapshot.

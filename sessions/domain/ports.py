@@ -148,6 +148,8 @@ class ThreadView:
     generation: str | None
     since: float
     """When the status began, on the registry's monotonic clock, in seconds."""
+    is_answering: bool = False
+    """An answer to the interrupts is with the worker: they are closed when its run begins."""
     answered_by: str | None = None
     """What answered the last decision, as it calls itself; None: it does not say."""
     parent: str | None = None

@@ -22,6 +22,8 @@ class Standing:
     max_lines: int
     max_bytes: int
     durable_interrupts: bool
+    names_failed_runs: bool
+    """Its worker's RUN_ERROR has the `runId` of the run that it ends; without one, none ended."""
     log: JoinLog = field(init=False)
     interrupts: Interrupts = field(default_factory=Interrupts)
     running_jobs: int = 0
@@ -81,9 +83,15 @@ class Standing:
         self.log.run = None
         self.interrupts.ask(line)
 
+    def ends_run(self, error: Line) -> bool:
+        """Whether the RUN_ERROR ends the open run, rather than refusing something."""
+        return self.log.run is not None and bool(error.runId or not self.names_failed_runs)
+
     def _on_run_error(self, peeked: Line, line: bytes) -> None:
-        run, self.log.run = self.log.run, None
-        if run is not None:
+        if self.ends_run(peeked):
+            self.log.run = None
+            return
+        if self.log.run is not None:
             return
         if self.durable_interrupts:
             self.interrupts.reopen()

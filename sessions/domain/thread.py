@@ -117,6 +117,7 @@ class Thread:
             max_lines=self.settings.join_lines,
             max_bytes=self.settings.join_bytes,
             durable_interrupts=self.settings.durable_interrupts,
+            names_failed_runs=self.settings.announces_ready,
         )
         self._interrupts, self._log = self._standing.interrupts, self._standing.log
         self._status_since = self.now
@@ -411,6 +412,7 @@ class Thread:
             status=self._status,
             run_id=self._log.run.run_id if self._log.run else None,
             interrupts=tuple(sorted(self._interrupts.open)),
+            is_answering=self._interrupts.is_answering,
             followers=len(self._followers),
             worker_pid=self._worker.pid if self._worker else None,
             generation=self.generation if self._worker else None,
@@ -534,11 +536,12 @@ class Thread:
         self._settle(self.now)
 
     def _on_run_error(self, peeked: Line, line: bytes) -> None:
-        run = self._log.run
+        run, ends_run = self._log.run, self._standing.ends_run(peeked)
         self._is_unbegun = False
         self._standing.take(peeked, line)
         if run is not None:
-            line = line if peeked.runId else frames.with_run_id(line, run.run_id)
+            if ends_run and not peeked.runId:
+                line = frames.with_run_id(line, run.run_id)
         elif not (self._is_ready and self.settings.announces_ready):
             # It could not begin: this answers everyone who waits. A worker that is ready
             # still answers each open itself, whatever this is about.
@@ -778,7 +781,8 @@ class Thread:
             self._idle_since = now
         self._leave_note()
         run_id = self._log.run.run_id if self._log.run else None
-        view = (status, run_id, self._interrupts.open, len(self._followers), self._worker)
+        waits = (self._interrupts.open, self._interrupts.is_answering)
+        view = (status, run_id, waits, len(self._followers), self._worker)
         if view != self._told:
             self._told = view
             self.orders.changed(self)

@@ -194,7 +194,7 @@ async def test_a_ready_workers_bare_error_answers_nobodys_open() -> None:
 
 async def test_a_foreign_error_that_ends_a_run_is_given_the_runs_id() -> None:
     """Clients take an error without it for one that ends nothing, and would show a busy thread."""
-    async with a_followed_thread() as (scene, desktop):
+    async with a_followed_thread(announces_ready=False) as (scene, desktop):
         await scene.worker_says(run_started("r7"), line("RUN_ERROR", message="x", code="y"))
         assert desktop.events[-1] == {
             "type": "RUN_ERROR",
@@ -205,6 +205,20 @@ async def test_a_foreign_error_that_ends_a_run_is_given_the_runs_id() -> None:
         own = line("RUN_ERROR", message="x", runId="r8")
         await scene.worker_says(run_started("r8"), own)
         assert desktop.frames[-1] == own
+
+
+async def test_our_own_workers_bare_error_ends_no_run() -> None:
+    """Somebody else's input was refused: the run goes on, and its followers must not lose it."""
+    async with a_followed_thread() as (scene, desktop):
+        error = line("RUN_ERROR", message="bad input")
+        await scene.worker_says(run_started(), error)
+        assert desktop.frames == [run_started(), error]
+        [view] = scene.registry.views()
+        assert (view.status, view.run_id) == ("running", "r1")
+        phone = FakeClient("phone")
+        scene.opens(phone)
+        await scene.worker_says(error, snapshot(), run_finished())
+        assert phone.frames == [snapshot(), run_started(), run_finished()]
 
 
 async def test_who_follows_a_crashed_thread_still_follows_it() -> None:

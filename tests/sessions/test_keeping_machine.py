@@ -31,14 +31,14 @@ SETTINGS = RegistrySettings(announces_ready=False, ring_events=20, ring_bytes=20
 NOTE = Note(generation="g", token="t")
 
 
-def a_launch() -> Launch:
+def a_launch(*, announces_ready: bool = False) -> Launch:
     return Launch(
         keeper="k", home="h", folder="/", token="t", project_dir="/p", conversation_id="c",
         command=["x"], arguments=[], is_ours=False, environ={}, open_files=None,
         write_timeout=10.0, stop_grace=5.0, max_line_bytes=10_000,
         ring_events=SETTINGS.ring_events, ring_bytes=SETTINGS.ring_bytes,
         join_lines=SETTINGS.join_lines, join_bytes=SETTINGS.join_bytes,
-        durable_interrupts=True, announces_ready=False,
+        durable_interrupts=True, announces_ready=announces_ready,
     )  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def _known(thread: Thread) -> tuple[object, ...]:
     assert ring is not None
     view = thread.view()
     return (
-        (view.run_id, view.interrupts, view.generation),
+        (view.run_id, view.interrupts, view.is_answering, view.generation),
         standing.retold(),
         standing.log.lost,
         standing.running_jobs,
@@ -232,6 +232,19 @@ def _tail(ring: Ring) -> list[tuple[int, bytes]]:
 
 TestKeeping = KeepingMachine.TestCase
 TestKeeping.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_our_own_workers_bare_error_leaves_its_run_open_for_the_next_daemon() -> None:
+    launch = a_launch(announces_ready=True)
+    core = Keeping(launch, Backlog(FakeSpool()), now=0.0, note=encode_note(NOTE))
+    error = b'{"type":"RUN_ERROR","message":"no"}'
+    lines = [b'{"type":"ready","protocol":1}', json.dumps(_DECIDING[0]).encode(), error]
+    core.worker_wrote(b"".join(line + b"\n" for line in lines), 0.0)
+    kept = core.attached(1)
+    assert kept.ring[-1] == (3, error), "the very bytes"
+    next_one = a_thread(replace(SETTINGS, announces_ready=True))
+    next_one.adopted(PureWorker(), kept, decode_note(kept.note), 1.0)
+    assert next_one.view().run_id == "r"
 
 
 def test_a_stop_asks_then_insists_then_kills() -> None:

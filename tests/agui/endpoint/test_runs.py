@@ -5,11 +5,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from agui.endpoint.refusal import refused_by
 from sessions.domain.keys import ThreadKey
-from tests.agui.endpoint.front_end import FrontEnd, a_front_end
+from tests.agui.endpoint.front_end import Body, FrontEnd, a_front_end
 from tests.agui.real import a_real_daemon, settled
 from tests.support.stream_judge import a_stream_judge
 
@@ -83,8 +84,20 @@ async def test_what_waits_for_a_person_is_answered_once_and_in_whole(tmp_path: P
         assert (status, refused["missing"]) == (422, [asked[1]])
         assert not (daemon.project / "a.txt").exists()
 
-        body = await front.run(runId="r2", resume=answers)
-        assert body.types[-1] == "RUN_FINISHED"
+        raced: list[Body] = []
+
+        async def answer(run_id: str) -> None:
+            given = front.input(runId=run_id, resume=answers)
+            async with front.streams("run", given) as body:
+                await body.rest()
+            raced.append(body)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer, "r2")
+            tasks.start_soon(answer, "r2b")
+        won, lost = sorted((body.status, body.types[-1:]) for body in raced)
+        assert won == (200, ["RUN_FINISHED"])
+        assert lost == (409, []), "at once, not after a wait for a run that never comes"
         assert (daemon.project / "b.txt").exists()
         status, refused = await front.refused("run", front.input(runId="r3", resume=answers))
         assert (status, refused["code"]) == (409, "resume_not_open")

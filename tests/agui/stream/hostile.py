@@ -40,11 +40,21 @@ _parts = st.sampled_from(
     ]
 )
 _contents = _texts | st.lists(_parts, max_size=2)
-_calls = st.builds(
-    lambda i, n: {"id": i, "type": "function", "function": {"name": n, "arguments": "{}"}},
-    _ids,
-    _ids,
-)
+
+
+def _call(name: str, tool: str) -> Event:
+    return {"id": name, "type": "function", "function": {"name": tool, "arguments": "{}"}}
+
+
+def _pending(names: list[str]) -> Event:
+    return {"type": "success", "pendingToolCallIds": names}
+
+
+def _interrupted(names: list[str]) -> Event:
+    return {"type": "interrupt", "interrupts": [{"id": n, "reason": "r"} for n in names]}
+
+
+_calls = st.builds(_call, _ids, _ids)
 _messages = st.one_of(
     st.fixed_dictionaries({"id": _ids, "role": st.just("user"), "content": _contents}),
     st.fixed_dictionaries(
@@ -62,13 +72,8 @@ _messages = st.one_of(
 )
 _outcomes = st.one_of(
     st.just({"type": "success"}),
-    st.builds(
-        lambda ids: {"type": "success", "pendingToolCallIds": ids}, st.lists(_ids, max_size=2)
-    ),
-    st.builds(
-        lambda ids: {"type": "interrupt", "interrupts": [{"id": i, "reason": "r"} for i in ids]},
-        st.lists(_ids, max_size=2),
-    ),
+    st.builds(_pending, st.lists(_ids, max_size=2)),
+    st.builds(_interrupted, st.lists(_ids, max_size=2)),
     st.just({"type": "cancelled"}),
     st.just({"type": "vanished"}),
 )

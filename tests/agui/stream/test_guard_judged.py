@@ -21,9 +21,8 @@ def judge() -> Generator[StreamJudge]:
         yield judge
 
 
-def body(lines: list[bytes], *, old: bool = False) -> bytes:
+def body(outgoing: Outgoing, lines: list[bytes]) -> bytes:
     """What a client is sent of a worker's lines, up to the end of the worker."""
-    outgoing = Outgoing(StreamGuard("t1"), Downgrade() if old else None)
     said = b"".join(framed(outgoing.take(line)) for line in lines)
     if outgoing.guard.is_open:
         said += framed(outgoing.fail("the worker left", "worker_exit"))
@@ -31,7 +30,7 @@ def body(lines: list[bytes], *, old: bool = False) -> bytes:
 
 
 @settings(
-    max_examples=150,
+    max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -40,6 +39,22 @@ def test_what_leaves_always_passes_the_published_client(
     judge: StreamJudge, lines: list[bytes], old: bool
 ) -> None:
     """One bad event makes a front end drop the whole run, in words that nobody understands."""
-    said = body(lines, old=old)
+    outgoing = Outgoing(StreamGuard("t1"), Downgrade() if old else None)
+    said = body(outgoing, lines)
     verdict = judge(said, OLD if old else PRESENT)
     assert verdict.problems == [], said.decode()
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(lines=plausible_streams())
+def test_the_state_that_patches_are_checked_against_is_the_one_that_the_client_holds(
+    judge: StreamJudge, lines: list[bytes]
+) -> None:
+    """Another one would refuse a good patch, or let a bad one through."""
+    outgoing = Outgoing(StreamGuard("t1"))
+    said = body(outgoing, lines)
+    assert outgoing.guard.documents.state == judge(said).state, said.decode()
