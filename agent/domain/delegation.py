@@ -29,6 +29,8 @@ _RANKS: dict[Mode, int] = {"plan": 0, "standard": 1, "auto-with-judge": 2, "auto
 # The names of files end at 255 characters.
 _LONGEST_ID = 255
 LONGEST_LABEL = 60
+# What one message to a subagent may hold.
+LONGEST_TEXT = 200_000
 MOST_TASKS = 64
 
 
@@ -94,6 +96,8 @@ def _check_limits(tasks: Sequence[Task], parent: Parent) -> None:
             f" {parent.at_work} do, and {wanted} more are asked for. Nothing was started."
         )
     for task in tasks:
+        if not task.prompt.strip() or len(task.prompt) > LONGEST_TEXT:
+            raise Refused(f"Not opened: a prompt must have 1 to {LONGEST_TEXT:,} characters.")
         if task.max_turns is not None and not 1 <= task.max_turns <= parent.limits.max_turns:
             raise Refused(
                 f"Not opened: max_turns {task.max_turns} is not in 1 to {parent.limits.max_turns}"

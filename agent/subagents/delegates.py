@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from agent.domain.children import Child, Note
 from agent.domain.conversation import Conversation
-from agent.domain.delegation import Parent, Refused, depth_refusal, plan
+from agent.domain.delegation import LONGEST_TEXT, Parent, Refused, depth_refusal, plan
 from agent.domain.entries import ChildChanged, ChildOpened, Entry
 from agent.domain.lineage import ChildThread
 from agent.domain.ports import HistoryFailed, Log, ModelFailed
@@ -42,7 +42,6 @@ _MOST_CLOSED = 20
 _BUG = "Something went wrong inside roost; the log has the details."
 _ENDED = "It ended before it was done; what it did until then is done."
 _ENDED_WITH_US = "It ended with the program that ran it; what it did until then is done."
-_LONGEST_TEXT = 200_000
 
 
 class Voice(Protocol):
@@ -179,8 +178,8 @@ class Delegates:
 
         Raises NoSuchChild, Refused, ChildLost, HistoryFailed.
         """
-        if not text.strip() or len(text) > _LONGEST_TEXT:
-            raise Refused(f"Not sent: the text must have 1 to {_LONGEST_TEXT:,} characters.")
+        if not text.strip() or len(text) > LONGEST_TEXT:
+            raise Refused(f"Not sent: the text must have 1 to {LONGEST_TEXT:,} characters.")
         each = self._find(name)
         child = each.child
         if child.is_open:
@@ -451,11 +450,12 @@ class Delegates:
         ]
 
     async def _keep_deadlines(self) -> None:
-        """Close what has been idle for too long."""
+        """Close what has been idle for too long, or longest, when too many are."""
         while True:
             self._deadline_moved = anyio.Event()
             now = anyio.current_time()
             ends = {key: self._end_of(each) for key, each in self._tended.items()}
+            ends |= dict.fromkeys(self._too_many(), now)
             for key in [key for key, end in ends.items() if end <= now]:
                 each = self._tended[key]
                 # What a person was asked for is theirs to answer, also later.
@@ -467,6 +467,17 @@ class Delegates:
             earliest = min((end for end in ends.values() if end > now), default=None)
             with anyio.move_on_after(None if earliest is None else earliest - now):
                 await self._deadline_moved.wait()
+
+    def _too_many(self) -> list[str]:
+        """Those that have been idle longest, of more than may work at once: each is a process."""
+        idle = [
+            (each.child.resting_since, key)
+            for key, each in self._tended.items()
+            if each.child.status == "idle"
+            and each.child.resting_since is not None
+            and not each.child.jobs
+        ]
+        return [key for _, key in sorted(idle)[: -self._limits.max_parallel]]
 
     def _end_of(self, each: Tended) -> float:
         child, limits = each.child, self._limits

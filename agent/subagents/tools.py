@@ -15,7 +15,7 @@ from agent.domain.allow import Subject
 from agent.domain.approval import Effect
 from agent.domain.children import Note
 from agent.domain.delegation import FAMILY, MOST_TASKS, Refused
-from agent.domain.ports import BadArguments, Tell, Tool, ToolResult, ToolSpec, silent
+from agent.domain.ports import Tell, Tool, ToolResult, ToolSpec, silent
 from agent.domain.subagents import ChildLost, Task
 from agent.equipment import Equipment
 from agent.subagents.delegates import Delegates, NoSuchChild, Tended
@@ -213,6 +213,12 @@ class _AgentCall:
             raise
         self.delegates.unlisten(listen)
         failed = [f"{t.child.label}: not opened: {t.failure}" for t in opened if t.failure]
+        told = {each.child.id for each, _ in heard}
+        failed += [
+            f"{each.child.label}: closed before it was done. Its thread: {each.child.id}"
+            for each in opened
+            if each.failure is None and each.child.id not in told
+        ]
         said = [note.message(each.child.label) for each, note in heard]
         success = not failed and all(note.how == "Completed" for _, note in heard)
         error = "" if success else "\n".join(failed) or "Some of them failed."
@@ -283,8 +289,6 @@ class _CloseCall:
 
 
 def _task(given: TaskArguments) -> Task:
-    if not given.prompt.strip():
-        raise BadArguments("a task has no prompt.")
     return Task(
         prompt=given.prompt,
         label=given.label,

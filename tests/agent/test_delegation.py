@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from agent.domain.approval import Effect, Mode
 from agent.domain.children import Child, Note
-from agent.domain.delegation import Parent, Refused, label_of, plan
+from agent.domain.delegation import LONGEST_TEXT, Parent, Refused, label_of, plan
 from agent.domain.lineage import ChildThread, Lineage
 from agent.domain.subagents import (
     Ask,
@@ -150,6 +150,9 @@ def test_a_mode_is_given_on_and_never_one_that_allows_more(
     ("tasks", "more", "names"),
     [
         ([], {}, "no task"),
+        ([Task(prompt="ok"), Task(prompt=" \n")], {}, "a prompt must have"),
+        ([Task(prompt="x" * (LONGEST_TEXT + 1))], {}, "a prompt must have"),
+        ([Task(prompt="x")] * 50, {}, "subagents.max_parallel"),
         ([Task(prompt="x", model="a:b")], {"check_model": no_model}, "no model 'a:b'"),
         ([Task(prompt="x", directory="/etc")], {"place": outside}, "outside"),
         ([Task(prompt="x")], {"at_work": 8}, "subagents.max_parallel"),
@@ -171,6 +174,7 @@ def test_a_refusal_says_which_limit_or_name_it_was(
 def test_a_label_is_short_and_one_line() -> None:
     assert label_of(Task(prompt="read\n it", label="")) == "read it"
     assert len(label_of(Task(prompt="x" * 500))) == 60
+    assert label_of(Task(prompt="x", label="müde\t🐙\u2028 子")) == "müde 🐙 子"
 
 
 REPORTS = st.builds(
@@ -260,5 +264,5 @@ class ChildMachine(RuleBasedStateMachine):
         assert (self.child.resting_since is not None) == (self.child.status in ("idle", "waiting"))
 
 
-ChildMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+ChildMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
 test_what_is_known_of_a_child = ChildMachine.TestCase

@@ -340,6 +340,36 @@ async def test_one_that_is_closed_goes_silently_and_is_opened_again_for_more() -
         assert notes(scene) == ["[Subagent Completed: one]"]
 
 
+async def test_one_that_is_closed_under_a_call_that_waits_for_it_ends_the_wait() -> None:
+    children = FakeChildren()
+    tasks = [{"prompt": "think", "label": "one"}, {"prompt": "slow", "label": "two"}]
+    steps = [agent(*tasks, wait=True), says("read")]
+    async with one_session(*steps, delegation=parent_of(children)) as scene:
+        await scene.ask()
+        await settle()
+        await scene.send(type="command", id="1", name="close_subagent", args={"id": "two"})
+        await scene.wait_end()
+        told = result(scene.lines.lines)
+        assert "[Subagent Completed: one]" in told["output"]
+        assert "two: closed before it was done" in told["error"]
+        assert notes(scene) == []
+
+
+async def test_of_two_with_one_label_only_a_thread_id_names_one() -> None:
+    children = FakeChildren()
+    tasks = [{"prompt": "slow", "label": "müde 🐙"}] * 2
+    steps = [agent(*tasks), says("opened"), says("read")]
+    async with one_session(*steps, delegation=parent_of(children)) as scene:
+        await scene.turn()
+        for name in ("müde 🐙", children.opened[1].thread.conversation_id):
+            await scene.send(type="command", id=name, name="close_subagent", args={"id": name})
+            await settle()
+        answers = [line for line in scene.lines.lines if line["type"] == "command_result"]
+        assert [answer["success"] for answer in answers] == [False, True]
+        assert "thread id" in str(answers[0])
+        assert [child.stops for child in children.opened] == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("name", "args", "code"),
     [
@@ -379,6 +409,21 @@ async def test_an_idle_child_is_closed_after_a_while_and_a_job_of_its_own_keeps_
         children.child("jobs").says(Counted(0, 0, jobs=0))
         await anyio.sleep(2 * MINUTE)
         assert children.open_now == 0
+
+
+async def test_of_many_idle_children_those_that_have_been_so_longest_are_closed() -> None:
+    """Each is a process: opening some again and again must not fill the machine."""
+    children = FakeChildren()
+    rounds = [agent({"prompt": "think", "label": f"{n}"}, wait=True) for n in range(4)]
+    steps = [step for each in rounds for step in (each, says("read"))]
+    limits = held_to(max_parallel=2, idle_timeout=0)
+    async with one_session(*steps, delegation=parent_of(children), equip=limits) as scene:
+        for _ in rounds:
+            await scene.turn()
+            await settle()
+        assert children.open_now == 2
+        assert [child.stops for child in children.opened] == [1, 1, 0, 0]
+        assert notes(scene) == ["[Subagent Closed: 0]", "[Subagent Closed: 1]"]
 
 
 @virtual_time

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +31,6 @@ from tests.agent.support.fake_children import FakeChildren
 from tests.agent.support.fakes import FakeLog
 from tests.agent.support.worker_process import until as written
 from tests.agui.real import PATIENCE, a_real_daemon
-
-WAYS = ("fake", "daemon", "kept")
 
 
 @pytest.fixture
@@ -99,9 +97,8 @@ async def until(link: ChildLink, *kinds: type[News]) -> News:
     raise AssertionError(f"it ended without {kinds}")
 
 
-@pytest.mark.parametrize("name", WAYS)
-async def test_each_turn_begins_and_is_reported_once(name: str, tmp_path: Path) -> None:
-    async with way(name, tmp_path) as it, it.open_child(it.thread(), is_known=False) as link:
+async def each_turn_begins_and_is_reported_once(it: Way) -> None:
+    async with it.open_child(it.thread(name="turns"), is_known=False) as link:
         for number in (1, 2):
             await link.send(f"m{number}", "think")
             assert isinstance(await until(link, Began, Turned), Began)
@@ -112,10 +109,9 @@ async def test_each_turn_begins_and_is_reported_once(name: str, tmp_path: Path) 
             assert "thought about it" in report.report.text
 
 
-@pytest.mark.parametrize("name", WAYS)
-async def test_a_tool_outside_of_the_list_is_not_there(name: str, tmp_path: Path) -> None:
+async def a_tool_outside_of_the_list_is_not_there(it: Way) -> None:
     """None at all is a list too."""
-    async with way(name, tmp_path) as it, it.open_child(it.thread(), is_known=False) as link:
+    async with it.open_child(it.thread(name="tools"), is_known=False) as link:
         await link.send("m", "run echo x > made.txt")
         report = await until(link, Turned, Asked)
         assert isinstance(report, Turned)
@@ -123,9 +119,8 @@ async def test_a_tool_outside_of_the_list_is_not_there(name: str, tmp_path: Path
         assert not (it.project / "made.txt").exists()
 
 
-@pytest.mark.parametrize("name", WAYS)
-async def test_what_it_waits_for_is_told(name: str, tmp_path: Path) -> None:
-    async with way(name, tmp_path) as it, it.open_child(it.thread("Bash"), is_known=False) as link:
+async def what_it_waits_for_is_told(it: Way) -> None:
+    async with it.open_child(it.thread("Bash", name="asks"), is_known=False) as link:
         await link.send("m", "run echo x > made.txt")
         asked = await until(link, Turned, Asked)
         assert isinstance(asked, Asked)
@@ -133,23 +128,45 @@ async def test_what_it_waits_for_is_told(name: str, tmp_path: Path) -> None:
         assert not (it.project / "made.txt").exists()
 
 
-@pytest.mark.parametrize("name", WAYS)
-async def test_one_that_is_opened_again_says_where_it_stands(name: str, tmp_path: Path) -> None:
-    async with way(name, tmp_path) as it:
-        async with it.open_child(it.thread(), is_known=False) as link:
-            await link.send("m", "think")
-            await until(link, Turned)
-        async with it.open_child(it.thread(), is_known=True) as link:
-            assert isinstance(await until(link, Began, Asked, Settled), Settled)
+async def one_that_is_opened_again_says_where_it_stands(it: Way) -> None:
+    thread = it.thread(name="again")
+    async with it.open_child(thread, is_known=False) as link:
+        await link.send("m", "think")
+        await until(link, Turned)
+    async with it.open_child(thread, is_known=True) as link:
+        assert isinstance(await until(link, Began, Asked, Settled), Settled)
 
 
-@pytest.mark.parametrize("name", WAYS)
-async def test_a_folder_that_is_not_there_opens_nothing(name: str, tmp_path: Path) -> None:
-    async with way(name, tmp_path) as it:
-        gone = msgspec.structs.replace(it.thread(), project_dir=str(it.project / "missing"))
-        with pytest.raises(ChildLost):
-            async with it.open_child(gone, is_known=False):
-                raise AssertionError("it was opened")
+async def a_folder_that_is_not_there_opens_nothing(it: Way) -> None:
+    gone = msgspec.structs.replace(it.thread(), project_dir=str(it.project / "missing"))
+    with pytest.raises(ChildLost):
+        async with it.open_child(gone, is_known=False):
+            raise AssertionError("it was opened")
+
+
+PROMISES = (
+    each_turn_begins_and_is_reported_once,
+    a_tool_outside_of_the_list_is_not_there,
+    what_it_waits_for_is_told,
+    one_that_is_opened_again_says_where_it_stands,
+    a_folder_that_is_not_there_opens_nothing,
+)
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
+async def test_the_fake_keeps_each_promise(
+    promise: Callable[[Way], Awaitable[None]], tmp_path: Path
+) -> None:
+    async with way("fake", tmp_path) as it:
+        await promise(it)
+
+
+@pytest.mark.parametrize("name", ["daemon", "kept"])
+async def test_real_children_keep_all_promises_side_by_side(name: str, tmp_path: Path) -> None:
+    """A process is a second of work: so they share a daemon, and the cores."""
+    async with way(name, tmp_path) as it, anyio.create_task_group() as promises:
+        for promise in PROMISES:
+            promises.start_soon(promise, it)
 
 
 @pytest.mark.parametrize("name", ["daemon", "kept"])
