@@ -36,7 +36,7 @@ from connection.failures import (
 from connection.following import Following, Lost, Output, Shown
 from connection.negotiation import CLIENT_CAPABILITIES, REVISION, Offer, proved
 from connection.operations import SessionOperations, given
-from connection.reconnecting import BUDGET, Reconnecting
+from connection.reconnecting import BUDGET, CatchUps, Reconnecting
 from connection.records import (
     Attached,
     DaemonClosing,
@@ -57,6 +57,10 @@ Restart = Callable[[], Awaitable[None]]
 
 _TRANSFER_TIMEOUT = 30.0
 _CLOSE_TIMEOUT = 2.0
+_NOT_SHOWN = (
+    "the session can't be shown, again and again: {}. The conversation is safe; `roost logs` may"
+    " say more"
+)
 _ON_PURPOSE = "the daemon was shut down; the conversation is safe. `roost daemon` starts it again"
 
 
@@ -95,6 +99,7 @@ class DaemonConnection(SessionOperations):
         self._is_established = False
         self._is_disposed = False
         self._closing: str | None = None
+        self._catch_ups = CatchUps()
         self._scope = anyio.CancelScope()
 
     # Its life
@@ -389,6 +394,9 @@ class DaemonConnection(SessionOperations):
                 case Shown():
                     self._show_now(output)
                 case Lost(reason=reason):
+                    if self._catch_ups.failed(anyio.current_time()):
+                        self._end("failed", _NOT_SHOWN.format(reason))
+                        return
                     raise BrokenProtocol(f"the session's snapshot failed: {reason}")
                 case Closed(reason=reason, message=message):
                     self._end(reason, message)

@@ -13,7 +13,7 @@ import msgspec
 from connection.admission import Admissions, Status
 from connection.commands import COMMANDS, REQUEST_TIMEOUT
 from connection.failures import CommandRefused, RequestTimedOut, refused
-from connection.follower import Follower, Joined
+from connection.follower import Follower, Joined, Pending
 from connection.selectors import Candidate, active_session_id, chosen
 from connection.shapes import (
     Answer,
@@ -208,7 +208,7 @@ class Session:
     async def snapshot(self, joined: Joined, messages: tuple[msgspec.Raw, ...]) -> Snapshot:
         """What was joined, with the state around it."""
         return Snapshot(
-            state=await self.state(),
+            state=self.view() if joined.state is None else await self.state(joined.state),
             messages=messages,
             events=joined.events,
             cursor=joined.cursor,
@@ -216,11 +216,12 @@ class Session:
             window=joined.window,
         )
 
-    async def state(self) -> SessionState:
+    async def state(self, asked: Pending | None = None) -> SessionState:
         """What there is to know besides the messages."""
         worker: WorkerState | None = None
+        asked = asked or self.follower.ask("get_state", {})
         try:
-            told = await self.follower.request("get_state", {}, _STATE_PATIENCE)
+            told = await self.follower.answer(asked, _STATE_PATIENCE)
             worker = msgspec.json.decode(told, type=WorkerState)
         except (CommandRefused, RequestTimedOut, msgspec.ValidationError):
             pass  # it is what is known without it

@@ -7,7 +7,7 @@ method that asked. Knows nothing of sockets: the in-process adapter and the loca
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 import msgspec
@@ -50,6 +50,16 @@ _result = msgspec.json.Decoder(_Result)
 _messages = msgspec.json.Decoder(_Messages)
 
 
+@dataclass(slots=True)
+class Pending:
+    """A command on its way to the worker."""
+
+    id: str
+    name: str
+    done: anyio.Event = field(default_factory=anyio.Event)
+    result: _Result | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
     """What a follower begins with. Without messages all that was missed follows as events."""
@@ -59,12 +69,8 @@ class Joined:
     cursor: Cursor | None
     replay: Replay
     window: Window | None = None
-
-
-@dataclass(slots=True)
-class _Pending:
-    done: anyio.Event
-    result: _Result | None = None
+    state: Pending | None = None
+    """The worker's state was asked for with the messages, so that it is that of their place."""
 
 
 class Follower:
@@ -83,7 +89,7 @@ class Follower:
         self._failure: CommandRefused | None = None
         self._held: list[tuple[bytes, Cursor | None]] = []
         self._holds = False
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, Pending] = {}
         self._said_in_turn: list[_Frame] | None = None
 
     # Client
@@ -135,6 +141,7 @@ class Follower:
         if cursor is not None and attachment.coverage is Coverage.COMPLETE:
             self._is_opening = False
             return Joined(messages=None, events=(), cursor=cursor, replay=replay)
+        state = None if self._opened.is_set() else self.ask("get_state", {})
         try:
             with anyio.fail_after(_OPEN_TIMEOUT):
                 await self._opened.wait()
@@ -155,6 +162,7 @@ class Follower:
             cursor=self._joined_at,
             replay=replay,
             window=first.window,
+            state=state,
         )
 
     def release(self) -> None:
@@ -166,17 +174,26 @@ class Follower:
 
     async def request(self, name: str, args: object, patience: float) -> msgspec.Raw:
         """Have the worker carry out a command. Raises CommandRefused, RequestTimedOut."""
-        command_id = uuid.uuid4().hex
-        pending = self._pending[command_id] = _Pending(anyio.Event())
-        frame = {"type": "command", "id": command_id, "name": name, "args": args}
+        return await self.answer(self.ask(name, args), patience)
+
+    def ask(self, name: str, args: object) -> Pending:
+        """Put a command on its way. Wait for its `answer`."""
+        pending = Pending(uuid.uuid4().hex, name)
+        self._pending[pending.id] = pending
+        frame = {"type": "command", "id": pending.id, "name": name, "args": args}
+        self._threads.handle(self, msgspec.json.encode(frame))
+        return pending
+
+    async def answer(self, pending: Pending, patience: float) -> msgspec.Raw:
+        """What the worker says to a command. Raises CommandRefused, RequestTimedOut."""
         try:
-            self._threads.handle(self, msgspec.json.encode(frame))
             with anyio.fail_after(patience):
                 await pending.done.wait()
         except TimeoutError as exc:
-            raise RequestTimedOut(f"{name}: the worker did not answer in {patience:g} s") from exc
+            text = f"{pending.name}: the worker did not answer in {patience:g} s"
+            raise RequestTimedOut(text) from exc
         finally:
-            self._pending.pop(command_id, None)
+            self._pending.pop(pending.id, None)
         result = pending.result
         assert result is not None, "done is set with a result"
         if not result.success:

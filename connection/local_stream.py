@@ -50,6 +50,13 @@ class LocalStream(anyio.abc.ByteStream):
             except OSError as exc:
                 raise self._broken(exc) from exc
 
+    def send_now(self, item: bytes) -> bytes:
+        """Send without waiting, and return what was not taken. A fault is for the next `send`."""
+        try:
+            return item[self.socket.send(item) :]
+        except OSError:
+            return item
+
     async def send_eof(self) -> None:
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)

@@ -39,13 +39,14 @@ class Outgoing:
         """Add a snapshot, whose records are made when they are written."""
         self._items.append(records)
 
-    def put_live(self, record: bytes) -> bool:
-        """Add a live event; False, and nothing changed, past the limit.
+    def put_live(self, record: bytes, count: int = 1) -> bool:
+        """Add a live event, or so many as lines; False, and nothing changed, past the limit.
 
         One that is larger than the limit passes when nothing else waits: nobody is to blame for it.
         """
-        events, size = self._live_events + 1, self._live_bytes + len(record)
-        if (events > self.max_events or size > self.max_bytes) and self._items:
+        events, size = self._live_events + count, self._live_bytes + len(record)
+        is_alone = count == 1 and not self._items
+        if (events > self.max_events or size > self.max_bytes) and not is_alone:
             return False
         self._items.append(record)
         self._live_events, self._live_bytes = events, size

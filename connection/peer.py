@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
-import anyio.abc
 import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
 from connection.at_most_once import at_most_once
 from connection.commands import COMMANDS
+from connection.event_records import EventRecords
 from connection.execution import Directory, Household, Session, thread_of
 from connection.failures import CapabilityUnavailable, CommandRefused, ConnectionFailure
 from connection.follower import Events, Follower, Joined
 from connection.journal import CommandJournal, JournalFailed, Key
+from connection.local_stream import LocalStream
 from connection.negotiation import SCHEMA_ID, SERVER_CAPABILITIES, Offer
 from connection.outgoing import Outgoing
 from connection.records import (
@@ -41,7 +42,6 @@ from connection.records import (
     Purpose,
     Response,
     SessionClosed,
-    SessionEventRecord,
     SessionStatusRecord,
     SnapshotFailed,
     SnapshotHead,
@@ -113,12 +113,13 @@ class Peer:
 
     def __init__(
         self,
-        stream: anyio.abc.ByteStream,
+        stream: LocalStream,
         threads: Threads,
         directory: Directory,
         household: Household,
         journal: CommandJournal,
         settings: PeerSettings,
+        records: EventRecords,
         closed: Callable[[ThreadKey, str, str], None],
         work: TaskGroup,
     ) -> None:
@@ -128,10 +129,14 @@ class Peer:
         self._household = household
         self._journal = journal
         self._settings = settings
+        self._records = records
         self._closed = closed
         self._work = work
         self._out = Outgoing(settings.max_events, settings.max_bytes)
         self._news = anyio.Event()
+        self._is_asleep = False
+        """The writer waits for news: whoever has some may write in its place, without waiting."""
+        self._unsent = b""
         self._written = anyio.Event()
         self._attached: dict[str, Attachment] = {}
         self._slots = anyio.Semaphore(settings.max_commands)
@@ -177,6 +182,7 @@ class Peer:
                 text = "the daemon was shut down; the conversation is safe"
                 self.session_closed(attachment.key, reason, text)
             self._put(DaemonClosing(reason=reason))
+            self._wake()
 
     def cut(self) -> None:
         """Hang up."""
@@ -421,6 +427,7 @@ class Peer:
             self._out.put_transfer(
                 transfer(snapshot, stream.id, "attach", self._settings.chunk_bytes)
             )
+            self._wake()
 
     # Out
 
@@ -428,14 +435,18 @@ class Peer:
         """Live events of a session, or none of them until it was caught up."""
         if attachment.misses is not None:
             return
-        for event, cursor in events:
-            record = event_record(attachment.active_id, event, cursor)
-            if cursor is None:
-                self._put_line(record)
-            elif not self._out.put_live(record):
-                attachment.misses = "resync"
-                break
-        self._news.set()
+        active_id = attachment.active_id
+        is_live = all(cursor is not None for _, cursor in events)
+        row = self._records.row(active_id, events) if is_live else b""
+        if not row or not self._out.put_live(row, len(events)):
+            for event, cursor in events:
+                record = self._records.one(active_id, event, cursor)
+                if cursor is None:
+                    self._out.put(record)
+                elif not self._out.put_live(record):
+                    self._miss(attachment)
+                    break
+        self._write_now()
 
     def _changed(self, key: ThreadKey, view: ThreadView | None) -> None:
         for attachment in self._attached.values():
@@ -443,13 +454,29 @@ class Peer:
                 state = attachment.session.view()
                 record = SessionStatusRecord(active_session_id=attachment.active_id, state=state)
                 if not self._out.put_live(encode(record)):
-                    attachment.misses = "resync"
-                self._news.set()
+                    self._miss(attachment)
+                self._write_now()
+
+    def _miss(self, attachment: Attachment) -> None:
+        attachment.misses = "resync"
+        self._wake()
+
+    def _write_now(self) -> None:
+        """Write what waits, if the client takes it at once: no task has to wake for that."""
+        if self._is_asleep:
+            self._unsent = self._stream.send_now(self._out.take())
+            if self._unsent or self._out:
+                self._wake()
+
+    def _wake(self) -> None:
+        self._is_asleep = False
+        self._news.set()
 
     async def _write_out(self) -> None:
         """Write what waits; when all is written, catch up with what was dropped; else wait."""
         while True:
-            if blob := self._out.take():
+            if blob := self._unsent or self._out.take():
+                self._unsent = b""
                 try:
                     with anyio.fail_after(self._settings.write_timeout):
                         await self._stream.send(blob)
@@ -464,6 +491,7 @@ class Peer:
                 return
             else:
                 self._news = anyio.Event()
+                self._is_asleep = True
                 await self._news.wait()
 
     def _late(self) -> Attachment | None:
@@ -479,6 +507,7 @@ class Peer:
         except ConnectionFailure as exc:
             log.warning("catch_up_failed", reason=str(exc))
             self._attached.pop(attachment.active_id, None)
+            attachment.leave()
             self._put(
                 SnapshotFailed(
                     active_session_id=attachment.active_id,
@@ -502,7 +531,7 @@ class Peer:
 
     def _put_line(self, line: bytes) -> None:
         self._out.put(line)
-        self._news.set()
+        self._write_now()
 
 
 class _Rows(msgspec.Struct):
@@ -515,14 +544,6 @@ class _Attach(msgspec.Struct, rename="camel"):
     last_messages: int | None = None
     model: str | None = None
     mode: str | None = None
-
-
-def event_record(active_id: str, event: bytes, cursor: Cursor | None) -> bytes:
-    """A `session_event` around the very bytes of the event."""
-    record = SessionEventRecord(
-        active_session_id=active_id, cursor=cursor, event=msgspec.Raw(event)
-    )
-    return encode(record)
 
 
 def _fields(found: Envelope) -> dict[str, object]:

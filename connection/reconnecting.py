@@ -1,11 +1,14 @@
-"""How long, and how often, a lost daemon is looked for. Pure: time is an argument."""
+"""How long, and how often, what was lost is tried again. Pure: time is an argument."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 BUDGET = 60.0
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 2.0
 _DOUBLINGS = 5
+_CATCH_UPS = 3
+# One that is not answered fails after 90 s, so that three of them take a while.
+_CATCH_UP_WINDOW = 600.0
 
 
 @dataclass(slots=True)
@@ -28,3 +31,16 @@ class Reconnecting:
         wait = min(remaining, _LONGEST_DELAY, growing) if self._attempts else 0.0
         self._attempts += 1
         return wait
+
+
+@dataclass(slots=True)
+class CatchUps:
+    """Snapshots that a daemon could not make: each is tried again by a new connection, but not
+    for ever."""
+
+    _failed: list[float] = field(default_factory=list[float])
+
+    def failed(self, now: float) -> bool:
+        """Note one more, and tell whether that was the last."""
+        self._failed = [at for at in self._failed if now - at < _CATCH_UP_WINDOW] + [now]
+        return len(self._failed) >= _CATCH_UPS

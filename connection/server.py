@@ -21,6 +21,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from connection.descent import is_inside
+from connection.event_records import EventRecords
 from connection.execution import Directory, Household, SavedSessions
 from connection.journal import CommandJournal
 from connection.local_stream import LocalStream, accept_all
@@ -124,6 +125,7 @@ class LocalServer:
         self._journal = journal
         self._identity = identity
         self._settings = settings or PeerSettings()
+        self._records = EventRecords()
         self._peers: set[Peer] = set()
         self._left = anyio.Event()
         self._streams: set[LocalStream] = set()
@@ -198,6 +200,7 @@ class LocalServer:
                     self._household,
                     self._journal,
                     self._settings,
+                    self._records,
                     closed=self._session_closed,
                     work=self._work,
                 )

@@ -46,9 +46,11 @@ def snapshot(
     events: Sequence[bytes] = (),
     sequence: int = 0,
     window: Window | None = None,
+    worker_state: dict[str, Any] | None = None,
 ) -> Snapshot:
+    worker = WorkerState(model="m:1", mode="standard", state=worker_state or {})
     return Snapshot(
-        state=state(),
+        state=state(worker=worker),
         messages=tuple(msgspec.Raw(json.dumps(message).encode()) for message in messages),
         events=tuple(events),
         cursor=Cursor(GENERATION, sequence),

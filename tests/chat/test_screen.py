@@ -339,6 +339,17 @@ async def test_the_plan_is_shown_until_all_of_it_is_done() -> None:
         assert "first" not in screen.shown()
 
 
+async def test_what_an_idle_session_holds_is_shown_though_no_event_says_it() -> None:
+    plan = {"todos": [{"content": "was begun", "status": "in_progress"}]}
+    async with a_chat(FakeConnection(snapshot(worker_state=plan))) as screen:
+        assert "was begun" in screen.shown()
+        then = [{"content": "comes later", "status": "pending"}]
+        replaced = SessionReplaced(snapshot(worker_state={"todos": then}))
+        await screen.tells(replaced)
+        assert "was begun" not in screen.shown()
+        assert "comes later" in screen.shown()
+
+
 async def test_older_messages_are_fetched_when_somebody_scrolls_up() -> None:
     connection = FakeConnection(snapshot(user(5, "recent"), window=Window(first=5, total=6)))
     older = msgspec.Raw(json.dumps(user(4, "long ago")).encode())

@@ -1,36 +1,49 @@
 """Cut connections, slow clients, lost daemons: what a client shows in the end is what was said."""
 
+import json
 import random
+import tracemalloc
 from pathlib import Path
 
 import anyio
 import pytest
 
+from connection.daemon import DaemonConnection
 from connection.events import ConnectionStatus, SessionEvent, SessionResynced
 from connection.failures import Disconnected
 from connection.peer import PeerSettings
+from tests.support.cut_storm import CutStorm
 from tests.support.fault_proxy import FaultProxy
 from tests.support.live_session import LiveLauncher, Screen
-from tests.support.local_scene import a_local_server
+from tests.support.local_scene import KEY, a_local_server
+from tests.support.scenes import line
 
 PATIENCE = 60.0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_three_clients_over_many_cuts_lose_nothing_and_double_nothing(
     tmp_path: Path, seed: int
 ) -> None:
-    chance = random.Random(seed)
+    """Ten thousand of them are in benchmarks/cuts.py."""
+    storm = CutStorm(tmp_path, seed, 20)
+    with anyio.fail_after(PATIENCE):
+        await storm.rage()
+    assert storm.wrong == []
+    assert storm.cuts >= 20
+
+
+async def test_a_client_that_shows_a_window_has_the_end_of_the_same_conversation(
+    tmp_path: Path,
+) -> None:
+    chance = random.Random(1)
     with anyio.fail_after(PATIENCE):
         async with (
             a_local_server(tmp_path) as scene,
-            FaultProxy(tmp_path / "proxy.sock", scene.path, seed).serving() as proxy,
-            scene.client(proxy.dial) as (_, one),
-            scene.client(proxy.dial, last_messages=5) as (_, two),
-            scene.client(proxy.dial) as (_, three),
+            FaultProxy(tmp_path / "proxy.sock", scene.path, 1).serving() as proxy,
+            scene.client(proxy.dial, last_messages=5) as (_, screen),
         ):
             worker = scene.worker
-            screens = [one, two, three]
             worker.say("RUN_STARTED", threadId="c1", runId="r1")
             worker.say("STATE_SNAPSHOT", snapshot={})
             for cut in range(15):
@@ -49,14 +62,11 @@ async def test_three_clients_over_many_cuts_lose_nothing_and_double_nothing(
                 await anyio.lowlevel.checkpoint()
             worker.say("RUN_FINISHED", threadId="c1", runId="r1", outcome={"type": "success"})
             proxy.faults = False
-            await one.until_equal(worker.model)
-            await three.until_equal(worker.model)
-            # The windowed client has the end of the same conversation.
-            await two.until(lambda: two.model.messages[-1:] == worker.model.messages[-1:])
+            await screen.until(lambda: screen.model.messages[-1:] == worker.model.messages[-1:])
             shown = {m["id"]: m for m in worker.model.messages}
-            assert all(shown[m["id"]] == m for m in two.model.messages)
+            assert all(shown[m["id"]] == m for m in screen.model.messages)
             assert proxy.cuts > 3
-            assert any(isinstance(e, ConnectionStatus) for s in screens for e in s.told)
+            assert screen.outages
 
 
 async def test_the_events_of_an_outage_come_in_their_order(tmp_path: Path) -> None:
@@ -120,6 +130,67 @@ async def test_a_client_that_does_not_keep_up_gets_one_catch_up_and_slows_nobody
             resyncs = [e for e in screen.told if isinstance(e, SessionResynced)]
             assert len(resyncs) == 1
             assert len([e for e in screen.told if isinstance(e, SessionEvent)]) <= 10
+
+
+async def test_a_client_that_reads_nothing_costs_little_and_still_learns_of_the_end(
+    tmp_path: Path,
+) -> None:
+    """A hundred megabytes are said to it: dropped but for its limit, and it hears of the kill."""
+    limits = PeerSettings(max_events=100, max_bytes=1_000_000, write_timeout=PATIENCE)
+    said = b'{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"%s"}' % (b"x" * 100_000)
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path, settings=limits) as scene,
+            await scene.dial() as frozen,
+        ):
+            other = DaemonConnection(scene.dial)
+            key = {"projectDir": KEY.project_dir, "sessionId": KEY.conversation_id}
+            await frozen.send(_envelope("attach", **key))
+            while b'"command":"attach"' not in await frozen.receive():
+                pass
+            tracemalloc.start()
+            try:
+                for _ in range(1000):
+                    scene.worker.says(said)
+                    await anyio.lowlevel.checkpoint()
+                _, most = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert most < 30_000_000
+            async with other.attached(None):
+                await other.kill_session(KEY.conversation_id)
+            read = b""
+            while b'"session_closed"' not in read:
+                read = read[-100:] + await frozen.receive()
+
+
+def _envelope(name: str, **fields: object) -> bytes:
+    command = {"type": name, **fields}
+    sent = {"type": "command", "id": "1", "clientId": "c", "command": command}
+    return json.dumps({**sent, "protocol": {"name": "roost.daemon", "version": 1}}).encode() + b"\n"
+
+
+async def test_a_snapshot_that_can_never_be_made_ends_the_connection_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    """Each failure is tried again by a new connection, but not for ever."""
+    limits = PeerSettings(max_events=5)
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path, settings=limits, ring_events=100_000) as scene,
+            scene.client() as (_, screen),
+        ):
+            worker = scene.worker
+            worker.say("TEXT_MESSAGE_START", messageId="m", role="assistant")
+            await screen.until_equal(worker.model)
+            worker.refuses = "it takes no more"
+            while screen.closed is None:
+                if screen.is_connected:
+                    worker.says(*[line("TEXT_MESSAGE_CONTENT", messageId="m", delta=".")] * 50)
+                await anyio.lowlevel.checkpoint()
+            assert screen.closed.reason == "failed"
+            assert "again and again" in screen.closed.message
+            assert screen.outages == 2
 
 
 async def test_a_daemon_that_ends_on_purpose_is_not_chased(tmp_path: Path) -> None:

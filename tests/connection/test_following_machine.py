@@ -190,5 +190,5 @@ class OneClient(RuleBasedStateMachine):
         return SessionEventRecord(active_session_id="a", cursor=cursor, event=event)
 
 
-OneClient.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+OneClient.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestOneClient = OneClient.TestCase

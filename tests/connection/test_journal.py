@@ -77,7 +77,7 @@ class BookMachine(RuleBasedStateMachine):
             assert self.book.result(key) == b"r"
 
 
-BookMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+BookMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestBook = BookMachine.TestCase
 
 

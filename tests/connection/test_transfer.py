@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connection.failures import BrokenProtocol
@@ -47,6 +47,7 @@ def assembled(parts: list[msgspec.Struct]) -> Snapshot:
     return assembly.finish(end)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=30), max_size=30), st.integers(1, 400))
 def test_whatever_is_cut_where_it_comes_back_whole(contents: list[str], target: int) -> None:
     whole = snapshot(*contents)

@@ -16,13 +16,14 @@ import anyio.lowlevel
 from connection.events import (
     Closed,
     ConnectionEvent,
+    ConnectionStatus,
     SessionEvent,
     SessionReplaced,
     SessionResynced,
 )
 from connection.shapes import Snapshot
 from sessions.domain.keys import ThreadKey, ThreadOptions
-from tests.support.agui_model import Reducer
+from tests.support.agui_model import Reducer, Violation
 from tests.support.fakes import FakeLauncher, FakeWorker
 from tests.support.scenes import READY
 from tests.support.scenes import line as line_of
@@ -67,7 +68,7 @@ class LiveWorker(FakeWorker):
         self._unanswered.clear()
 
     def _snapshot(self, last: int | None) -> bytes:
-        messages = self.model.snapshot()["messages"]
+        messages = self.model.messages
         first = max(0, len(messages) - last) if last else 0
         window = {"roost.window": {"first": first, "total": len(messages)}} if first else {}
         return line_of("MESSAGES_SNAPSHOT", messages=messages[first:], **window)
@@ -121,18 +122,27 @@ class Screen:
     model: Reducer = field(default_factory=Reducer)
     told: list[ConnectionEvent] = field(default_factory=list[ConnectionEvent])
     closed: Closed | None = None
+    is_connected: bool = True
+    outages: int = 0
+    snapshots: int = 0
+    violations: list[Exception] = field(default_factory=list[Exception])
+    """What it was told that can't follow what it shows."""
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     def __call__(self, event: ConnectionEvent) -> None:
         self.told.append(event)
         match event:
             case SessionEvent(event=line_):
-                self.model.feed(json.loads(line_))
+                self._feed(line_)
             case (
                 SessionResynced(snapshot=Snapshot() as snapshot)
                 | SessionReplaced(snapshot=snapshot)
             ):
+                self.snapshots += 1
                 self.show(snapshot)
+            case ConnectionStatus(status=status):
+                self.is_connected = status == "connected"
+                self.outages += not self.is_connected
             case Closed():
                 self.closed = event
             case _:
@@ -146,7 +156,19 @@ class Screen:
             # Between runs nobody says the state in an event.
             self.model.state = dict(snapshot.state.worker.state)
         for event in snapshot.events:
+            self._feed(event)
+
+    def _feed(self, event: bytes) -> None:
+        try:
             self.model.feed(json.loads(event))
+        except Violation as exc:
+            self.violations.append(exc)
+
+    async def until_back(self, outages: int) -> None:
+        """Wait until so many outages are over."""
+        while self.outages < outages or not self.is_connected:
+            assert self.closed is None, self.closed
+            await self._news.wait()
 
     async def until_equal(self, model: Reducer) -> None:
         """Wait until it shows the same, to the letter."""

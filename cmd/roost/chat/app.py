@@ -148,7 +148,13 @@ class ChatApp(App[int]):
         """Show this, whatever was shown before; what is being typed stays."""
         self._snapshot = snapshot
         self._know(snapshot.state)
-        self._transcript.show([bytes(message) for message in snapshot.messages], snapshot.events)
+        worker = snapshot.state.worker
+        self._transcript.show(
+            [bytes(message) for message in snapshot.messages],
+            snapshot.events,
+            # Between runs no event says it.
+            worker.state if worker is not None else None,
+        )
         self._earlier_left = snapshot.window.first if snapshot.window else 0
         early, self._early = self._early, []
         for event in early:

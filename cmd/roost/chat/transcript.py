@@ -63,9 +63,11 @@ class Transcript:
     _is_new: bool = True
     _notices: int = 0
 
-    def show(self, messages: Iterable[bytes], events: Iterable[bytes]) -> None:
-        """Begin anew with a snapshot: its messages, then the events that lead to now."""
-        self.rows, self.run_id, self.state, self.decisions = {}, None, {}, ()
+    def show(
+        self, messages: Iterable[bytes], events: Iterable[bytes], state: Json | None = None
+    ) -> None:
+        """Begin anew with a snapshot: its messages and state, then the events that lead to now."""
+        self.rows, self.run_id, self.state, self.decisions = {}, None, dict(state or {}), ()
         self._is_new = True
         for message in messages:
             self._message(json.loads(message))

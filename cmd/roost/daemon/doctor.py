@@ -10,8 +10,10 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from connection import sqlite_journal
 from roost.daemon.run_file import NotRunning, RunFile
 from roost.home import RoostHome
 from sessions.infrastructure.keeper_files import KeeperFiles, read_descriptor
@@ -30,7 +32,7 @@ class Finding:
     """Something that is not as it should be. Without `repair` only a person can help."""
 
     says: str
-    repair: Callable[[], None] | None = None
+    repair: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Doctor:
             *self._of_run_folder(),
             *self._of_run_file(),
             *self._of_token(),
+            *self._of_journal(),
             *self._of_keeper_files(processes),
             *self._of_processes(processes),
         ]
@@ -87,6 +90,14 @@ class Doctor:
                 yield Finding(says, lambda: token.chmod(0o600))
             if not token.read_bytes().strip():
                 yield Finding(f"{token} is empty; the next start makes a new one.", token.unlink)
+
+    def _of_journal(self) -> Iterator[Finding]:
+        """A daemon that runs has read its journal, and is the only one to touch it."""
+        if not isinstance(RunFile(self.home.daemon_json).look(), NotRunning):
+            return
+        wrong = sqlite_journal.check(self.home.journal)
+        if wrong is not None:
+            yield Finding(f"{wrong}.", partial(sqlite_journal.move_aside, self.home.journal))
 
     def _of_keeper_files(self, processes: list[Marked]) -> Iterator[Finding]:
         keepers = {p.mark.keeper: p for p in processes if p.mark.role is Role.KEEPER}

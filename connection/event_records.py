@@ -1,0 +1,43 @@
+"""Words a session's events for its clients, once for all who get them one after the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from connection.records import SessionEventRecord, encode
+from sessions.domain.keys import Cursor
+
+Events = Sequence[tuple[bytes, Cursor | None]]
+
+
+@dataclass(slots=True)
+class EventRecords:
+    """Shared by the clients of a server.
+
+    An event has one cursor, whoever gets it, and the id of a session is the same for everyone, so
+    its record is, too. What was last worded is kept, so that its identity can't be a newer one's.
+    """
+
+    _cursor: Cursor | None = None
+    _record: bytes = b""
+    _row: Events = ()
+    _lines: bytes = b""
+
+    def one(self, active_id: str, event: bytes, cursor: Cursor | None) -> bytes:
+        """A `session_event` around the very bytes of the event."""
+        if cursor is None or cursor is not self._cursor:
+            record = SessionEventRecord(
+                active_session_id=active_id, cursor=cursor, event=msgspec.Raw(event)
+            )
+            self._record, self._cursor = encode(record), cursor
+        return self._record
+
+    def row(self, active_id: str, events: Events) -> bytes:
+        """The records of events in a row, as lines."""
+        if len(events) == 1:
+            return self.one(active_id, *events[0])
+        if events is not self._row:
+            self._lines = b"\n".join([self.one(active_id, *event) for event in events])
+            self._row = events
+        return self._lines
