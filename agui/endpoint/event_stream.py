@@ -16,7 +16,7 @@ KEEP_ALIVE = b": keep-alive\n\n"
 KEEP_ALIVE_INTERVAL = 15.0
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache"),
+    (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
 

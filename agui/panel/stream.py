@@ -1,23 +1,25 @@
-"""A feed as an HTTP answer that ends when its page leaves, or when it is ended."""
+"""A feed as an HTTP answer that ends when its page leaves, when it is ended, or when it is stuck."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any, cast
 
 import anyio
+import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from agui.endpoint.event_stream import EventStream, Stalled
 from agui.panel.feed import FeedStream
 
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-]
+log = structlog.get_logger()
 
 
 class FeedResponse(Response):
-    """Sends what the stream says. A page that takes nothing for the whole deadline is left."""
+    """Sends what the stream says. A page that takes nothing for the whole deadline is cut off.
+
+    Cut off, not closed: closing waits for what is buffered, and a stuck page takes none of it.
+    """
 
     def __init__(
         self, stream: Callable[[], AbstractContextManager[FeedStream]], write_timeout: float
@@ -27,6 +29,7 @@ class FeedResponse(Response):
         self._write_timeout = write_timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        events = EventStream(cast("dict[str, Any]", scope), send, self._write_timeout)
         with self._stream() as stream:
             async with anyio.create_task_group() as tasks:
 
@@ -36,16 +39,18 @@ class FeedResponse(Response):
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(leave_with_the_page)
-                await self._send(stream, send)
+                await _send(stream, events)
                 tasks.cancel_scope.cancel()
 
-    async def _send(self, stream: FeedStream, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+
+async def _send(stream: FeedStream, events: EventStream) -> None:
+    try:
+        await events.begin()
         piece: bytes | None = await stream.first()
         while piece is not None:
-            with anyio.move_on_after(self._write_timeout) as deadline:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            if deadline.cancelled_caught:
-                return
+            await events.write(piece)
             piece = await stream.next()
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await events.end()
+    except Stalled:
+        log.warning("panel_feed_cut", reason="the page does not read")
+        events.abort()

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -74,11 +74,14 @@ class ApiScene:
 
 
 @asynccontextmanager
-async def an_api(store: MemoryStore | None = None) -> AsyncGenerator[ApiScene]:
+async def an_api(
+    store: MemoryStore | None = None, *, write_timeout: float = 10.0
+) -> AsyncGenerator[ApiScene]:
     threads, catalogue, store = WatchedThreads(), FakeCatalogue(), store or MemoryStore()
     panel = a_panel(threads, catalogue, store)
     relay = ExtensionRelay(MIB)
-    binding = Binding(threads, BindingSettings(token=TOKEN, port=0), "9", relay, panel)
+    settings = BindingSettings(token=TOKEN, port=0, write_timeout=write_timeout)
+    binding = Binding(threads, settings, "9", relay, panel)
     with anyio.fail_after(30), listen(0) as listener:
         async with binding.serving(listener) as port:
             base = f"http://127.0.0.1:{port}"
@@ -143,6 +146,26 @@ async def test_a_page_that_reads_late_gets_the_newest_state_once() -> None:
             assert piece is not None
             assert piece.count(b"event: ") == 1
             assert b'"r999"' in piece
+
+
+async def test_a_page_that_reads_nothing_is_cut_off() -> None:
+    """Closing would wait, for ever, until it takes what is buffered."""
+    async with an_api(write_timeout=0.1) as api:
+        for number in range(64):
+            api.catalogue.keep(saved(f"c{number}", title="x" * 2**17))
+        base = api.http.base_url
+        async with await anyio.connect_tcp(base.host, base.port or 0) as stuck:
+            asking = f"GET /api/feed HTTP/1.1\r\nhost: {base.host}:{base.port}\r\n"
+            await stuck.send(f"{asking}authorization: Bearer {TOKEN}\r\n\r\n".encode())
+            while not api.threads.watchers:
+                await anyio.sleep(0)
+            api.threads.shows(status="running", run_id="r1")
+            await api.threads.unwatched.wait()
+            got = 0
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while True:
+                    got += len(await stuck.receive())
+        assert got < 64 * 2**17
 
 
 async def test_deleting_stops_the_thread_and_can_be_taken_back() -> None:
