@@ -1,4 +1,4 @@
-"""A feed as an HTTP answer that ends when its page leaves, when it is ended, or when it is stuck."""
+"""A feed as an HTTP answer. It ends when its page leaves or is stuck, and when it is ended."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

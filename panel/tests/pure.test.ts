@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { artifactsIn } from "../src/agui/artifacts";
-import { isAnswered, payloadOf, questionsOf } from "../src/agui/answers";
+import { isAnswered, payloadOf, questionsOf, shapeOf, skeletonOf, whyNot } from "../src/agui/answers";
 import { factsOf } from "../src/agui/calls";
 import { lineDiff } from "../src/agui/diff";
 import { patched } from "../src/agui/json-patch";
+import { inPlainSight } from "../src/agui/plain-sight";
 import { ago, dayOf, found, sectionsOf, type Row } from "../src/app/rows";
 import { retryDelay } from "../src/wire/backoff";
 import { EventReader } from "../src/wire/server-events";
@@ -46,8 +47,29 @@ describe("a patch", () => {
   });
 
   it("reaches nothing that is nobody's data", () => {
-    expect(() => patched({}, [{ op: "add", path: "/__proto__/x", value: 1 }])).toThrow();
-    expect(() => patched({}, [{ op: "add", path: "/a/b", value: 1 }])).toThrow();
+    expect(patched({}, [{ op: "add", path: "/__proto__/x", value: 1 }])).toEqual({});
+    expect(patched({}, [{ op: "add", path: "/a/constructor/x", value: 1 }])).toEqual({});
+    expect(({} as { x?: number }).x).toBeUndefined();
+  });
+
+  it("makes the objects on its way that a late page was never told of", () => {
+    expect(patched({}, [{ op: "add", path: "/subagents/s1", value: { status: "running" } }])).toEqual({
+      subagents: { s1: { status: "running" } },
+    });
+    expect(patched({ a: null }, [{ op: "replace", path: "/a/b/c", value: 1 }])).toEqual({ a: { b: { c: 1 } } });
+  });
+
+  it("leaves out what leads nowhere, and does the rest", () => {
+    const value = { todos: ["a"], text: "x" };
+    const nowhere = ["/todos/3", "/todos/-1", "/todos/x", "/todos/0/deep", "/text/deep", "/none"];
+    for (const path of nowhere) {
+      const after = patched(value, [{ op: "remove", path }, { op: "add", path: "/ok", value: 1 }]);
+      expect(after).toEqual({ ...value, ok: 1 });
+    }
+    expect(patched(value, [{ op: "replace", path: "/todos/1", value: "b" }])).toEqual(value);
+    expect(patched(value, [{ op: "add", path: "/todos/2", value: "c" }])).toEqual(value);
+    expect(patched(value, [{ op: "move", from: "/none", path: "/b" }])).toEqual(value);
+    expect(patched(value, [{ op: "copy", from: "/none/x", path: "/b" }])).toEqual(value);
   });
 });
 
@@ -69,6 +91,16 @@ describe("a call", () => {
 
   it("shows arguments that are not whole yet as they are", () => {
     expect(factsOf("Bash", '{"comm')).toEqual({ subject: '{"comm', rest: '{"comm' });
+  });
+});
+
+describe("a text that one decides about", () => {
+  it("hides nothing and turns no direction", () => {
+    expect(inPlainSight("rm \u202e-rf\u2066 /\u200b\r\u001b[2K")).toBe(
+      "rm ⟨U+202E⟩-rf⟨U+2066⟩ /⟨U+200B⟩⟨U+000D⟩⟨U+001B⟩[2K",
+    );
+    expect(inPlainSight("\u{e0041}")).toBe("⟨U+E0041⟩");
+    expect(inPlainSight("a\tb\nשלום é 🌹")).toBe("a\tb\nשלום é 🌹");
   });
 });
 
@@ -112,13 +144,36 @@ describe("questions", () => {
     ]);
   });
 
+  it("are asked for as what another schema wants, or as JSON, and never as ours", () => {
+    expect(shapeOf(schema)).toBe("answers");
+    expect(shapeOf(undefined)).toBe("text");
+    expect(shapeOf({ type: "string" })).toBe("text");
+    expect(shapeOf({ type: "object", properties: { answers: { type: "array" } } })).toBe("json");
+    const [color] = questionsOf({ type: "string", enum: ["red", "blue"] }, "", "Which?");
+    expect(color!.choices.map(({ label }) => label)).toEqual(["red", "blue"]);
+    expect(payloadOf("text", [color!], [{ labels: ["red"], other: "" }])).toBe("red");
+    expect(payloadOf("text", [color!], [{ labels: [], other: " mine " }])).toBe("mine");
+    expect(payloadOf("json", [color!], [{ labels: [], other: '{"n": 1}' }])).toEqual({ n: 1 });
+  });
+
+  it("take no JSON that is surely wrong", () => {
+    const wanted = { type: "object", required: ["n"], properties: { n: { type: "integer" } } };
+    expect(skeletonOf(wanted)).toBe('{\n  "n": null\n}');
+    expect(whyNot(wanted, "{")).toBe("This is not JSON yet.");
+    expect(whyNot(wanted, "[]")).toBe("It has to be of this kind: object.");
+    expect(whyNot(wanted, "{}")).toBe("Missing: n.");
+    expect(whyNot(wanted, '{"n": 1}')).toBeNull();
+    expect(whyNot({ type: "number" }, "3")).toBeNull();
+    expect(whyNot({}, "3")).toBeNull();
+  });
+
   it("make an answer of labels or own words", () => {
     const questions = questionsOf(schema, asked, "");
     expect(isAnswered({ labels: [], other: "  " })).toBe(false);
-    expect(payloadOf(questions, [{ labels: ["red"], other: " " }])).toEqual({
+    expect(payloadOf("answers", questions, [{ labels: ["red"], other: " " }])).toEqual({
       answers: [{ header: "Color", question: "Which color?", selectedLabels: ["red"] }],
     });
-    expect(payloadOf(questions, [{ labels: [], other: " green " }])).toMatchObject({
+    expect(payloadOf("answers", questions, [{ labels: [], other: " green " }])).toMatchObject({
       answers: [{ selectedLabels: [], otherText: "green" }],
     });
   });

@@ -120,19 +120,63 @@ describe("a transcript", () => {
     expect(transcript.state).toEqual({ todos: [{ content: "x" }] });
   });
 
-  it("outlives a change of a state that it was not told yet", () => {
-    const delta = [{ op: "add", path: "/subagents/s1", value: { label: "x" } }];
-    const transcript = after({ type: "STATE_DELTA", delta });
-    expect(transcript.state).toEqual({});
-    transcript.take({ type: "STATE_SNAPSHOT", snapshot: { subagents: {} } });
-    transcript.take({ type: "STATE_DELTA", delta });
-    expect(transcript.state).toEqual({ subagents: { s1: { label: "x" } } });
-  });
-
   it("counts each change of an item, so that it is drawn again", () => {
     const transcript = after(started("r1"), opened(), word("a"));
     const before = transcript.items[0]!.version;
     transcript.take(word("b"));
     expect(transcript.items[0]!.version).toBeGreaterThan(before);
+  });
+
+  it("keeps a decision that is open when the messages are told anew", () => {
+    const called = {
+      id: "a1",
+      role: "assistant",
+      toolCalls: [{ id: "c1", function: { name: "Bash", arguments: "{}" } }],
+    };
+    const open = { type: "interrupt", interrupts: [{ id: "c1", reason: "tool_call" }] };
+    const transcript = after(
+      started("r1", [called]),
+      { type: "RUN_FINISHED", outcome: open },
+      { type: "MESSAGES_SNAPSHOT", messages: [called, { id: "n1", role: "user", content: "a note" }] },
+    );
+    expect(transcript.interrupts.map(({ id }) => id)).toEqual(["c1"]);
+    const done = { id: "t1", role: "tool", toolCallId: "c1", content: "done" };
+    transcript.take({ type: "MESSAGES_SNAPSHOT", messages: [called, done] });
+    expect(transcript.interrupts).toEqual([]);
+  });
+
+  it("goes on with its run when the messages are told anew in the middle of it", () => {
+    const transcript = after(started("r1"), { type: "MESSAGES_SNAPSHOT", messages: [] });
+    expect(transcript.isRunning).toBe(true);
+    transcript.reopen();
+    expect(transcript.isRunning).toBe(false);
+  });
+
+  it("takes what belongs to nothing it knows, and goes on", () => {
+    const strange: Event[] = [
+      word("lost", "nobody"),
+      { type: "TEXT_MESSAGE_END", messageId: "nobody" },
+      { type: "TOOL_CALL_ARGS", toolCallId: "nobody", delta: "{" },
+      { type: "TOOL_CALL_RESULT", toolCallId: "nobody", content: "x" },
+      { type: "REASONING_MESSAGE_CONTENT", messageId: "nobody", delta: "x" },
+      { type: "CUSTOM", name: "roost.tool_output", value: null },
+      { type: "CUSTOM", name: "roost.tool_output", value: { toolCallId: "nobody", text: "x" } },
+      { type: "STATE_SNAPSHOT", snapshot: null },
+      { type: "STATE_SNAPSHOT", snapshot: ["no", "object"] },
+      { type: "STATE_DELTA" },
+      { type: "STATE_DELTA", delta: [{ op: "replace", path: "", value: null }] },
+      { type: "STATE_DELTA", delta: [null] as never },
+      { type: "MESSAGES_SNAPSHOT" },
+      { type: "RUN_FINISHED" },
+      { type: "SOMETHING_NEW" },
+    ];
+    const transcript = after(...strange, opened(), word("hello"));
+    expect(shown(transcript)).toEqual(["assistant: hello"]);
+    expect(transcript.state).toEqual({});
+  });
+
+  it("learns of a subagent between runs without having been told of any", () => {
+    const delta = [{ op: "replace", path: "/subagents/s1", value: { status: "idle" } }];
+    expect(after({ type: "STATE_DELTA", delta }).state).toEqual({ subagents: { s1: { status: "idle" } } });
   });
 });

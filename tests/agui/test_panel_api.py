@@ -32,9 +32,11 @@ class WatchedThreads(FakeThreads):
     def __init__(self) -> None:
         super().__init__()
         self.watchers: list[Any] = []
+        self.watched = anyio.Event()
         self.unwatched = anyio.Event()
 
     def watch(self, watcher: Any) -> Any:
+        self.watched.set()
         self.watchers.append(watcher)
 
         def end() -> None:
@@ -157,8 +159,7 @@ async def test_a_page_that_reads_nothing_is_cut_off() -> None:
         async with await anyio.connect_tcp(base.host, base.port or 0) as stuck:
             asking = f"GET /api/feed HTTP/1.1\r\nhost: {base.host}:{base.port}\r\n"
             await stuck.send(f"{asking}authorization: Bearer {TOKEN}\r\n\r\n".encode())
-            while not api.threads.watchers:
-                await anyio.sleep(0)
+            await api.threads.watched.wait()
             api.threads.shows(status="running", run_id="r1")
             await api.threads.unwatched.wait()
             got = 0

@@ -2,8 +2,7 @@
 
 from playwright.sync_api import expect
 
-from tests.panel.conftest import Stage
-from tests.panel.scene import Panel, a_panel
+from tests.panel.scene import Panel
 
 
 def test_an_answer_comes_word_by_word_and_can_be_stopped(panel: Panel) -> None:
@@ -136,12 +135,3 @@ def test_one_jumps_to_the_last_question(staged: Panel) -> None:
     page.get_by_label("To your last question").click()
     expect(page.locator(".said")).to_be_focused()
     expect(page.locator(".said")).to_be_in_viewport()
-
-
-def test_it_is_dark_where_the_system_is(stage: Stage) -> None:
-    with a_panel(stage.browser, stage.staged, dark=True) as panel:
-        panel.open_thread("rich")
-        expect(panel.page.get_by_role("table")).to_be_visible()
-        color = panel.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert color == "rgb(22, 22, 24)"
-        panel.shoot("thread-dark")

@@ -132,6 +132,40 @@ def test_a_file_is_read_again_only_when_it_changed(home: RoostHome) -> None:
     assert again.name == "new"
 
 
+def test_a_conversation_that_grows_is_told_as_if_it_were_read_whole(home: RoostHome) -> None:
+    """A running one changes all the time: of megabytes only the new lines are read."""
+    steps = [
+        said(), RunOpened(run_id="r1"), Named(name="roses"), ended("interrupt"),
+        said("and the herbs"), RunOpened(run_id="r2"), ended("success", at="2026-05-04T11:00:00Z"),
+    ]  # fmt: skip
+    file = write(home, "c1")
+    catalogue = SavedConversations(home)
+    for step in steps:
+        with file.open("ab") as out:
+            out.write(encode_entry(step)[:-9])
+        assert catalogue.all() == SavedConversations(home).all()
+        with file.open("ab") as out:
+            out.write(encode_entry(step)[-9:])
+        assert catalogue.all() == SavedConversations(home).all()
+    whole = file.read_bytes()
+    # What was read before is changed in place: that it is not seen shows that it is not read again.
+    with file.open("r+b") as out:
+        out.write(whole.replace(b'"roses"', b'"tulip"'))
+        out.write(encode_entry(ended("error")))
+    (found,) = catalogue.all()
+    assert (found.name, found.outcome) == ("roses", "error")
+
+
+def test_a_torn_end_that_is_cut_off_is_forgotten(home: RoostHome) -> None:
+    file = write(home, "c1", said(), ended("success"))
+    whole = file.read_bytes()
+    catalogue = SavedConversations(home)
+    file.write_bytes(whole + b'{"kind":"run_ended","outcome":"err')
+    assert [one.outcome for one in catalogue.all()] == ["open"]
+    os.truncate(file, len(whole))
+    assert [one.outcome for one in catalogue.all()] == ["success"]
+
+
 def test_what_is_deleted_can_be_put_back_as_it_was(home: RoostHome) -> None:
     file = write(home, "c1", said())
     before = file.read_bytes()

@@ -1,8 +1,8 @@
 """The saved conversations of all projects, for the panel: the adapter of `agui.panel.ports`.
 
 Reads the files themselves and starts nobody. A file is looked at again only when its size or time
-changed, and of its text only the few lines that a list needs are decoded: how it begins, its last
-name, and how its last run ended.
+changed, then only what was added to it is read, and of that only the few lines that a list needs
+are decoded: how it begins, its last name, and how its last run ended.
 """
 
 import os
@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -73,6 +73,8 @@ class _Known:
 
     look: tuple[int, int, int]
     conversation: SavedConversation | None
+    is_whole: bool
+    """It ended with a whole line, so that what comes is only added to it."""
 
 
 class SavedConversations:
@@ -161,34 +163,55 @@ class SavedConversations:
             look = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
             known = self._known.get(file)
             if known is None or known.look != look:
-                updated = rfc3339(datetime.fromtimestamp(stat.st_mtime, UTC))
-                known = _Known(look, _read(file, updated))
-                self._known[file] = known
+                self._known[file] = known = _read(file, look, known)
         except OSError:
             self._known.pop(file, None)
             return None
         return known.conversation
 
 
-def _read(file: Path, updated_at: str) -> SavedConversation | None:
-    """What a list says of the file; None when it does not begin as a conversation does."""
-    data = b"\n" + file.read_bytes()
+def _read(file: Path, look: tuple[int, int, int], before: _Known | None) -> _Known:
+    """What a list says of the file: of a file that only grew, by what was added. Raises OSError."""
+    inode, size, changed = look
+    known = None
+    if before and before.is_whole and before.look[0] == inode and before.look[1] <= size:
+        known = before.conversation
+    start = before.look[1] if before and known else 0
+    with file.open("rb") as opened:
+        opened.seek(start)
+        data = b"\n" + opened.read(size - start)
+    updated_at = rfc3339(datetime.fromtimestamp(changed / 1e9, UTC))
+    if known is None:
+        known = _begun(data, file.parent.parent.name)
+    if known is not None:
+        known = _gone_on(known, data, updated_at)
+    return _Known(look, known, data.endswith(b"\n"))
+
+
+def _begun(data: bytes, slug: str) -> SavedConversation | None:
+    """Its first line; None when the file does not begin as a conversation does."""
     begun = _line_at(data, 0)
     if begun.kind != "conversation" or not begun.conversation_id:
         return None
+    return SavedConversation(
+        project_dir=begun.project_dir, conversation_id=begun.conversation_id, slug=slug,
+        title="", name=None, updated_at="", outcome=None, outcome_at=None,
+    )  # fmt: skip
+
+
+def _gone_on(known: SavedConversation, data: bytes, updated_at: str) -> SavedConversation:
+    """What is known, with what the lines add to it."""
     # An entry's kind is the first thing in its line.
     last_run = max(data.rfind(b'\n{"kind":"run_started"'), data.rfind(b'\n{"kind":"run_ended"'))
     last = _line_at(data, last_run) if last_run >= 0 else None
     named = data.rfind(b'\n{"kind":"name"')
-    return SavedConversation(
-        project_dir=begun.project_dir,
-        conversation_id=begun.conversation_id,
-        slug=file.parent.parent.name,
-        title=_title(data),
-        name=(_line_at(data, named).name or None) if named >= 0 else None,
+    return replace(
+        known,
+        title=known.title or _title(data),
+        name=known.name if named < 0 else _line_at(data, named).name or None,
         updated_at=updated_at,
-        outcome=None if last is None else _OUTCOMES.get(last.outcome, "open"),
-        outcome_at=last.at if last is not None and last.at else None,
+        outcome=known.outcome if last is None else _OUTCOMES.get(last.outcome, "open"),
+        outcome_at=known.outcome_at if last is None else last.at or None,
     )
 
 

@@ -17,8 +17,12 @@ export interface Answer {
   other: string;
 }
 
+/** How an answer has to look: our questions' answers, one text, or JSON of some other shape. */
+export type Shape = "answers" | "text" | "json";
+
 interface Schema {
   type?: string | string[];
+  required?: string[];
   properties?: Record<string, Schema>;
   prefixItems?: Schema[];
   items?: Schema;
@@ -27,6 +31,43 @@ interface Schema {
   maxItems?: number;
   title?: string;
   description?: string;
+}
+
+export function shapeOf(schema: unknown): Shape {
+  if (schema === undefined || schema === null) return "text";
+  const { properties, type } = schema as Schema;
+  if (Array.isArray(properties?.answers?.prefixItems)) return "answers";
+  return type === "string" ? "text" : "json";
+}
+
+/** Why a JSON text is surely no answer, in words for people; null when it may be one. */
+export function whyNot(schema: unknown, json: string): string | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return "This is not JSON yet.";
+  }
+  const { type, required = [] } = (schema ?? {}) as Schema;
+  const kind = kindOf(value);
+  const kinds = type === undefined ? [] : [type].flat();
+  const isOfKind = kinds.includes(kind) || (kind === "integer" && kinds.includes("number"));
+  if (kinds.length > 0 && !isOfKind) return `It has to be of this kind: ${kinds.join(" or ")}.`;
+  const missing = kind === "object" ? required.filter((name) => !Object.hasOwn(value as object, name)) : [];
+  return missing.length === 0 ? null : `Missing: ${missing.join(", ")}.`;
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  return Number.isInteger(value) ? "integer" : typeof value;
+}
+
+/** Where to begin: the names that have to be there. */
+export function skeletonOf(schema: unknown): string {
+  const { type, required = [] } = (schema ?? {}) as Schema;
+  if (type !== "object") return "";
+  return JSON.stringify(Object.fromEntries(required.map((name) => [name, null])), null, 2);
 }
 
 /**
@@ -38,8 +79,9 @@ interface Schema {
 export function questionsOf(schema: unknown, json: string, fallback: string): Question[] {
   const entries = (schema as Schema | undefined)?.properties?.answers?.prefixItems;
   const asked = askedIn(json);
-  if (entries === undefined) {
-    return [{ header: "", text: fallback, choices: [], isMultiple: false }];
+  if (!Array.isArray(entries)) {
+    const choices = ((schema as Schema | undefined)?.enum ?? []).map((label) => ({ label, description: "" }));
+    return [{ header: "", text: fallback, choices, isMultiple: false }];
   }
   return entries.map((entry, place) => {
     const selected = entry.properties?.selectedLabels;
@@ -61,7 +103,10 @@ export function isAnswered({ labels, other }: Answer): boolean {
 }
 
 /** The payload of a resume. */
-export function payloadOf(questions: Question[], answers: Answer[]): object {
+export function payloadOf(shape: Shape, questions: Question[], answers: Answer[]): unknown {
+  const [only] = answers;
+  if (shape === "text") return only!.labels[0] ?? only!.other.trim();
+  if (shape === "json") return JSON.parse(only!.other);
   return {
     answers: questions.map((question, place) => {
       const { labels, other } = answers[place]!;

@@ -62,12 +62,25 @@ export class Transcript {
     return item?.kind === "call" ? item : undefined;
   }
 
+  /**
+   * Show these messages instead.
+   *
+   * A thread tells its messages anew also while it waits or works (a note of a subagent): that ends
+   * neither a run nor a decision whose call is still without a result.
+   */
   replaceAll(messages: readonly Message[]): void {
     this.items.length = 0;
     this.#places.clear();
+    for (const message of messages) this.addMessage(message);
+    this.interrupts = this.interrupts.filter(
+      ({ id, toolCallId }) => this.call(toolCallId ?? id)?.result === null,
+    );
+  }
+
+  /** What was open may be over: what follows says so anew. */
+  reopen(): void {
     this.runId = null;
     this.interrupts = [];
-    for (const message of messages) this.addMessage(message);
   }
 
   addMessage(message: Message): void {
@@ -120,6 +133,10 @@ export class Transcript {
 type Handler = (transcript: Transcript, event: Event) => void;
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
+const objectOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {};
 
 function openText(t: Transcript, event: Event): void {
   const id = text(event.messageId);
@@ -180,14 +197,11 @@ const HANDLERS: Record<string, Handler> = {
     t.notice(message, "error");
   },
   STATE_SNAPSHOT(t, event) {
-    t.state = (event.snapshot ?? {}) as Record<string, unknown>;
+    t.state = objectOf(event.snapshot);
   },
   STATE_DELTA(t, event) {
-    try {
-      t.state = patched(t.state, event.delta as Operation[]) as Record<string, unknown>;
-    } catch {
-      // It changes what this page was not told yet; the next snapshot of the state has it.
-    }
+    const operations = Array.isArray(event.delta) ? (event.delta as Operation[]) : [];
+    t.state = objectOf(patched(t.state, operations));
   },
   TEXT_MESSAGE_START: openText,
   TEXT_MESSAGE_CONTENT: growText,
@@ -220,7 +234,7 @@ const HANDLERS: Record<string, Handler> = {
   },
   CUSTOM(t, event) {
     if (event.name !== "roost.tool_output") return;
-    const { toolCallId, text: more, leftOut } = event.value as Record<string, unknown>;
+    const { toolCallId, text: more, leftOut } = objectOf(event.value);
     t.change(t.call(text(toolCallId)), (call) => {
       call.live += text(more);
       call.leftOut += Number(leftOut ?? 0);

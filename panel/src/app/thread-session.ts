@@ -1,7 +1,6 @@
 /** One followed thread: its transcript, its connection, and what a person does to it. */
 
 import { signal } from "@preact/signals";
-import { isAnswered, payloadOf, type Answer, type Question } from "../agui/answers";
 import { textOf, type Attachment } from "../agui/items";
 import { Transcript, type Interrupt } from "../agui/transcript";
 import { ThreadSocket, type Frame } from "../wire/thread-socket";
@@ -40,7 +39,7 @@ export interface Pending {
 export interface Resume {
   interruptId: string;
   status: "resolved" | "cancelled";
-  payload?: object;
+  payload?: unknown;
 }
 
 /** Where a decision went that this page did not make. */
@@ -114,13 +113,6 @@ export class ThreadSession {
     if (this.#socket.send({ type: "run_agent_input", input })) this.isAnswering.value = true;
   }
 
-  answerQuestion(interrupt: Interrupt, questions: Question[], answers: Answer[]): Resume {
-    const isWhole = answers.every(isAnswered);
-    return isWhole
-      ? { interruptId: interrupt.id, status: "resolved", payload: payloadOf(questions, answers) }
-      : { interruptId: interrupt.id, status: "cancelled" };
-  }
-
   command(name: string, args: object): boolean {
     return this.#socket.send({ type: "command", id: crypto.randomUUID(), name, args });
   }
@@ -149,6 +141,7 @@ export class ThreadSession {
         return;
     }
     const open = this.transcript.interrupts;
+    if (frame.type === "MESSAGES_SNAPSHOT" && this.#wantsSnapshot) this.transcript.reopen();
     this.transcript.take(frame);
     if (frame.type === "MESSAGES_SNAPSHOT" && this.#wantsSnapshot) this.#opened();
     if (frame.type === "RUN_STARTED" && open.length > 0) this.#answered(open);

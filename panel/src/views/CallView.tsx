@@ -3,6 +3,7 @@
 import { useMemo } from "preact/hooks";
 import type { CallItem } from "../agui/items";
 import { factsOf, type CallFacts } from "../agui/calls";
+import { inPlainSight } from "../agui/plain-sight";
 import { Code } from "./Text";
 import type { DiffLine } from "../agui/diff";
 
@@ -14,7 +15,7 @@ export function CallView({ call }: { call: CallItem }) {
       <summary>
         <span class="call-mark" aria-hidden="true" />
         <span class="call-name">{call.name}</span>
-        <span class="call-subject">{facts.subject}</span>
+        <span class="call-subject">{inPlainSight(facts.subject)}</span>
         <span class="call-state">{STATES[state]}</span>
       </summary>
       <div class="call-body">
@@ -31,9 +32,9 @@ const STATES = { open: "", done: "done", failed: "failed" };
 export function Facts({ facts }: { facts: CallFacts }) {
   return (
     <>
-      {facts.command !== undefined && <Code code={facts.command} language="bash" />}
-      {facts.diff !== undefined && <Diff file={facts.file ?? ""} lines={facts.diff} />}
-      {facts.rest !== undefined && <Code code={facts.rest} language="json" />}
+      {facts.command !== undefined && <Code code={inPlainSight(facts.command)} language="bash" />}
+      {facts.diff !== undefined && <Diff file={inPlainSight(facts.file ?? "")} lines={facts.diff} />}
+      {facts.rest !== undefined && <Code code={inPlainSight(facts.rest)} language="json" />}
     </>
   );
 }
@@ -53,7 +54,7 @@ function Diff({ file, lines }: { file: string; lines: DiffLine[] }) {
         {lines.map((line, place) => (
           <span key={place} class={`line is-${line.kind}`}>
             <span class="sign">{SIGNS[line.kind]}</span>
-            {line.text + "\n"}
+            {inPlainSight(line.text) + "\n"}
           </span>
         ))}
       </pre>

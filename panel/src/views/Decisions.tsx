@@ -4,8 +4,9 @@
  */
 
 import { useEffect, useState } from "preact/hooks";
-import { questionsOf } from "../agui/answers";
+import { payloadOf, questionsOf, shapeOf } from "../agui/answers";
 import { factsOf } from "../agui/calls";
+import { inPlainSight } from "../agui/plain-sight";
 import type { CallItem } from "../agui/items";
 import type { Interrupt } from "../agui/transcript";
 import { rowOf } from "../app/connection";
@@ -57,17 +58,20 @@ function Decision(props: DecisionProps) {
   const { session, interrupt, made } = props;
   const call = session.transcript.call(interrupt.toolCallId ?? interrupt.id);
   const isQuestion = interrupt.reason === "input_required";
+  const questions = questionsOf(interrupt.responseSchema, call?.arguments ?? "", interrupt.message ?? "");
   const title = isQuestion ? "The agent asks" : approvalTitle(call);
   return (
     <section data-decision class="decision" tabIndex={-1} aria-label={title}>
       <h2>{title}</h2>
       {isQuestion ? (
         <QuestionForm
-          questions={questionsOf(interrupt.responseSchema, call?.arguments ?? "", interrupt.message ?? "")}
+          schema={interrupt.responseSchema}
+          questions={questions}
           isEnabled={props.canAnswer && made === undefined}
-          answer={(questions, answers) =>
-            props.decide(session.answerQuestion(interrupt, questions, answers))
-          }
+          answer={(answers) => {
+            const payload = payloadOf(shapeOf(interrupt.responseSchema), questions, answers);
+            props.decide({ interruptId: interrupt.id, status: "resolved", payload });
+          }}
           dismiss={() => props.decide({ interruptId: interrupt.id, status: "cancelled" })}
         />
       ) : (
@@ -86,7 +90,7 @@ function approvalTitle(call: CallItem | undefined): string {
   if (call === undefined) return "May it go on?";
   const facts = factsOf(call.name, call.arguments);
   if (facts.command !== undefined) return "May it run this?";
-  return facts.diff === undefined ? `May it use ${call.name}?` : `May it change ${facts.file}?`;
+  return facts.diff === undefined ? `May it use ${call.name}?` : `May it change ${inPlainSight(facts.file ?? "")}?`;
 }
 
 function Approval({

@@ -33,7 +33,9 @@ interface Usage {
   cost?: number;
 }
 
-const list = <T,>(value: unknown): T[] => (Array.isArray(value) ? (value as T[]) : []);
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
+/** Those of a worker's rows that are rows: one that is not may not take the page with it. */
+const list = <T,>(value: unknown): T[] => (Array.isArray(value) ? (value.filter(isObject) as T[]) : []);
 
 export function Side({ session }: { session: ThreadSession }) {
   void session.version.value;
@@ -74,7 +76,7 @@ function Todos({ todos }: { todos: Todo[] }) {
 
 /** Those that are at work; the list has all of them. */
 function Subagents({ session, rows }: { session: ThreadSession; rows: Record<string, Subagent> }) {
-  const shown = Object.entries(rows).filter(([, { status }]) => status !== "closed");
+  const shown = Object.entries(rows).filter(([, row]) => isObject(row) && row.status !== "closed");
   if (shown.length === 0) return null;
   return (
     <ul class="strip" aria-label="Subagents">
@@ -135,6 +137,7 @@ function Cost({ usage }: { usage: Usage[] }) {
   const sum = (of: (one: Usage) => number | undefined): number =>
     usage.reduce((total, one) => total + (of(one) ?? 0), 0);
   const cost = usage.some((one) => one.cost !== undefined) ? sum((one) => one.cost) : null;
+  if (sum((one) => one.inputTokens) + sum((one) => one.outputTokens) === 0) return null;
   return (
     <p class="strip cost muted" aria-label="Usage">
       {usage.map(({ model }) => model).join(", ")} · {short(sum((one) => one.inputTokens))} in ·{" "}
