@@ -12,6 +12,7 @@ from typing import Any
 HOSTILE = "\n\n".join(
     [
         "<script>window.hacked = 1</script>",
+        "rm \u202e txt.seton",
         "<img src=x onerror='window.hacked = 2'>",
         "<svg onload='window.hacked = 3'></svg>",
         "[click me](javascript:window.hacked=4)",
@@ -132,6 +133,24 @@ def run(run_id: str, messages: list[dict[str, Any]]) -> None:
     say(type="RUN_FINISHED", threadId="t", runId=run_id, outcome={"type": "success"})
 
 
+def ask(run_id: str, messages: list[dict[str, Any]]) -> None:
+    """A question whose answer is of a shape that only this worker knows."""
+    schema = {"type": "object", "required": ["liters"]}
+    asked = {
+        "id": "i1", "reason": "input_required", "message": "How much?", "responseSchema": schema
+    }  # fmt: skip
+    say(type="RUN_STARTED", threadId="t", runId=run_id, input={"messages": messages})
+    outcome = {"type": "interrupt", "interrupts": [asked]}
+    say(type="RUN_FINISHED", threadId="t", runId=run_id, outcome=outcome)
+
+
+def told(run_id: str, resume: list[dict[str, Any]]) -> None:
+    say(type="RUN_STARTED", threadId="t", runId=run_id, input={"messages": []})
+    text = json.dumps(resume[0].get("payload"))
+    say(type="TEXT_MESSAGE_CHUNK", messageId=f"m-{run_id}", role="assistant", delta=text)
+    say(type="RUN_FINISHED", threadId="t", runId=run_id, outcome={"type": "success"})
+
+
 def main() -> None:
     scene = sys.argv[sys.argv.index("--session-id") + 1]
     for number, line in enumerate(sys.stdin):
@@ -139,6 +158,10 @@ def main() -> None:
         match frame["type"]:
             case "new_session" | "resume_conversation":
                 say(type="MESSAGES_SNAPSHOT", messages=conversation(scene))
+            case "run_agent_input" if resume := frame["input"].get("resume"):
+                told(f"run-{number}", resume)
+            case "run_agent_input" if scene.startswith("asks"):
+                ask(f"run-{number}", frame["input"].get("messages", []))
             case "run_agent_input":
                 run(f"run-{number}", frame["input"].get("messages", []))
             case "list_history":

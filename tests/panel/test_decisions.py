@@ -111,3 +111,37 @@ def test_an_answer_in_own_words_and_an_edit_in_full(stage: Stage, panel: Panel) 
     page.get_by_label("In your own words").press("Enter")
     expect(page.locator(".call").last).to_contain_text("done")
     assert (stage.daemon.project / "plan.txt").read_text() == "roses: 12\nherbs: 4\n"
+
+
+def test_an_answer_of_another_shape_is_json_and_never_surely_wrong(staged: Panel) -> None:
+    page = staged.page
+    staged.open_thread("asks")
+    staged.say("water them")
+    box = page.get_by_label("Your answer, as JSON")
+    answer = page.locator(".decision").get_by_role("button", name="Answer")
+    expect(box).to_have_value('{\n  "liters": null\n}')
+    for wrong, why in (("{", "This is not JSON yet."), ("{}", "Missing: liters.")):
+        box.fill(wrong)
+        expect(page.get_by_text(why)).to_be_visible()
+        expect(answer).to_be_disabled()
+    box.fill('{"liters": 12}')
+    answer.click()
+    expect(page.locator(".answered").last).to_have_text('{"liters": 12}')
+
+
+def test_one_decision_in_two_tabs_is_made_once(stage: Stage, panel: Panel) -> None:
+    """Both at once: the second one is told, and nothing runs twice."""
+    other = panel.context.new_page()
+    other.goto(f"http://127.0.0.1:{stage.daemon.port}/{stage.daemon.thread_href('two-tabs')}")
+    panel.open_thread("two-tabs")
+    panel.say("run echo once >> once.txt")
+    buttons = [page.get_by_role("button", name="Approve") for page in (panel.page, other)]
+    for button in buttons:
+        expect(button).to_be_enabled()
+    for button in buttons:
+        button.evaluate("button => setTimeout(() => button.click())")
+    for page in (panel.page, other):
+        expect(page.locator(".call")).to_contain_text("done")
+        expect(page.locator("[data-decision]")).to_have_count(0)
+        expect(page.get_by_role("button", name="Send")).to_be_visible()
+    assert (stage.daemon.project / "once.txt").read_text() == "once\n"

@@ -102,6 +102,55 @@ def test_a_thread_is_named_stopped_deleted_and_taken_back(stage: Stage, panel: P
     expect(page.locator(".said")).to_contain_text("think about tulips")
 
 
+def test_deleting_a_conversation_stops_its_subagents(stage: Stage, panel: Panel) -> None:
+    """Nobody would find them any more, and they would go on."""
+    page = panel.page
+    child = "subagent-doomed-0123456789ab"
+    below = {"parent": "doomed", "depth": 1}
+    with stage.daemon.client("doomed") as parent, stage.daemon.client(child, subagent=below) as sub:
+        parent.say("think of weeds")
+        parent.until("RUN_FINISHED")
+        sub.say("slow 2000")
+        sub.until("TEXT_MESSAGE_CONTENT")
+        panel.open_thread("doomed")
+        page.get_by_label("More").click()
+        page.get_by_role("button", name="Delete").click()
+        expect(page.locator(".toast")).to_contain_text("“think of weeds” is deleted.")
+        expect(page.locator(".row-state.is-running")).to_have_count(0)
+        expect(page.locator("[data-row]").filter(has_text="slow 2000")).to_be_visible()
+
+
+def test_a_worker_is_stopped_and_the_conversation_goes_on_later(panel: Panel) -> None:
+    page = panel.page
+    panel.open_thread("stopped")
+    panel.say("slow 2000")
+    expect(page.locator(".answered.is-open")).to_contain_text("word3")
+    page.get_by_label("More").click()
+    page.get_by_role("button", name="Stop its worker").click()
+    expect(page.locator(".row-state.is-running")).to_have_count(0)
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
+    panel.say("think again")
+    expect(page.locator(".answered").last).to_contain_text("I thought about it")
+
+
+def test_addresses_lead_back_and_forward_and_straight_there(stage: Stage, panel: Panel) -> None:
+    page = panel.page
+    heading = page.get_by_role("heading", level=1)
+    with stage.daemon.client("placed") as client:
+        client.say("think of places")
+        client.until("RUN_FINISHED")
+    page.goto(f"http://127.0.0.1:{stage.daemon.port}/{stage.daemon.thread_href('placed')}")
+    expect(heading).to_have_text("think of places")
+    panel.go("#/inbox")
+    expect(heading).to_have_text("Decisions")
+    page.go_back()
+    expect(heading).to_have_text("think of places")
+    page.go_forward()
+    expect(heading).to_have_text("Decisions")
+    panel.go("#/nothing/like?this")
+    expect(heading).to_have_text("Pick a conversation")
+
+
 def test_two_browsers_on_one_thread_show_the_same(stage: Stage, panel: Panel) -> None:
     with a_panel(stage.browser, stage.daemon, phone=True) as phone:
         panel.open_thread("shared")

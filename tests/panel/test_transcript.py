@@ -83,6 +83,7 @@ def test_hostile_text_is_shown_as_text(staged: Panel) -> None:
     for details in page.locator(".transcript details").all():
         details.locator("summary").click()
     expect(page.locator(".call .code")).to_contain_text("onerror")
+    expect(page.locator(".call .code")).to_contain_text("rm ⟨U+202E⟩ txt.seton")
     assert page.evaluate("window.hacked") is None
     inside = page.locator(".transcript")
     for tag in ("script", "iframe", "svg", "style", "img", "form", "a.button"):

@@ -134,7 +134,7 @@ def test_a_file_is_read_again_only_when_it_changed(home: RoostHome) -> None:
 
 def test_a_conversation_that_grows_is_told_as_if_it_were_read_whole(home: RoostHome) -> None:
     """A running one changes all the time: of megabytes only the new lines are read."""
-    steps = [
+    steps: list[Entry] = [
         said(), RunOpened(run_id="r1"), Named(name="roses"), ended("interrupt"),
         said("and the herbs"), RunOpened(run_id="r2"), ended("success", at="2026-05-04T11:00:00Z"),
     ]  # fmt: skip
