@@ -44,7 +44,8 @@ class Supply:
         self._log = log
         self._base: Equipment | None = None
         self._current: Equipment | None = None
-        self._applied: dict[Choice, str | None] | None = None
+        self._found = dict(recorder.conversation.chosen_in)
+        self._applied: dict[Choice, str] | None = None
         self._prepared = anyio.Event()
         self.failure: StartFailed | None = None
 
@@ -61,11 +62,14 @@ class Supply:
     @property
     def ready(self) -> Equipment | None:
         """The equipment as it is chosen now, if it is prepared."""
-        base, choices = self._base, self._conversation.choices
-        if base is not None and choices != self._applied:
-            self._applied = dict(choices)
-            chosen = dict(choices)
-            chosen.update(base.given if base.is_one_task else {})
+        base, made = self._base, self._conversation.chosen_in
+        if base is not None and made != self._applied:
+            self._applied = dict(made)
+            chosen = dict(self._conversation.choices)
+            if base.is_one_task:
+                # For this task only, and until it is chosen otherwise: a plan is accepted.
+                still = {k: v for k, v in base.given.items() if made.get(k) == self._found.get(k)}
+                chosen.update(still)
             self._current = self._with_choices(base, chosen)
         return self._current
 
@@ -101,11 +105,8 @@ class Supply:
         await self._rec.record(Chosen(what="thinking", value=level))
 
     async def set_auto_compaction(self, enabled: bool) -> None:
-        """Make room by itself, or not, from the next turn on. Raises StartFailed."""
-        await self.wait()
-        assert self._base is not None
-        self._base = replace(self._base, auto_compaction=enabled)
-        self._applied = None
+        """Make room by itself, or not, from the next turn on. Raises HistoryFailed."""
+        await self._rec.record(Chosen(what="auto_compaction", value="on" if enabled else "off"))
 
     def _note_launch(self, base: Equipment) -> None:
         """Written with what is recorded next: a worker that does nothing leaves no trace."""
@@ -125,6 +126,8 @@ class Supply:
                 self._log("warning", "choice_ignored", reason=str(exc))
         if (mode := MODES.get(choices.get("mode") or "")) is not None:
             found = replace(found, mode=mode)
+        if (makes_room := choices.get("auto_compaction")) is not None:
+            found = replace(found, auto_compaction=makes_room == "on")
         if "thinking" in choices:
             level: dict[str | None, Thinking] = {each: each for each in get_args(Thinking)}
             found = replace(found, thinking=level.get(choices["thinking"]))

@@ -104,7 +104,7 @@ class ToolRequests:
             call = tool.prepare(arguments.encode("utf-8", "replace"))
         except BadArguments as exc:
             return _failed(f"Not run: {exc}")
-        # No judge is asked: whoever sent the request is there to be asked.
+        # No judge is asked: whoever sent the request is there to be asked (docs/how-to/modes.md).
         match await gate(equipment, tool.spec.name, tool.spec.effect, call):
             case Verdict.REFUSE:
                 return _failed(PLAN_REFUSAL)

@@ -132,6 +132,8 @@ class Conversation:
     compacted: Compacted | None = None
     """The last summary that a model reads in place of what was said before it."""
     choices: dict[Choice, str | None] = field(default_factory=dict[Choice, str | None])
+    chosen_in: dict[Choice, str] = field(default_factory=dict[Choice, str])
+    """The id of the entry that made each choice: the same choice again is another one."""
     """What was chosen last, by a person or with a launch."""
     launched_with: dict[Choice, str | None] = field(default_factory=dict[Choice, str | None])
     """What the last launch that said anything said."""
@@ -337,6 +339,7 @@ class Conversation:
 
     def _choose(self, chosen: Chosen) -> None:
         self.choices[chosen.what] = chosen.value
+        self.chosen_in[chosen.what] = chosen.id
         if chosen.at_launch:
             self.launched_with[chosen.what] = chosen.value
         if chosen.what == "mode":

@@ -180,7 +180,7 @@ class StateSet(_Entry, tag="state"):
     value: object
 
 
-Choice = Literal["model", "mode", "thinking"]
+Choice = Literal["model", "mode", "thinking", "auto_compaction"]
 
 
 class Chosen(_Entry, tag="choice"):

@@ -120,7 +120,7 @@ COMMANDS = (
         "set_auto_compaction",
         "`enabled`",
         '`{"enabled":…}`',
-        "Whether a run does it when the model's window is nearly full. In this worker's life.",
+        "Whether a run does it when the model's window is nearly full. Recorded too.",
     ),
     CommandSpec("get_system_prompt", "", '`{"text":…}`', "What a model is told first."),
     CommandSpec(

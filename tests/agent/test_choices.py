@@ -89,6 +89,29 @@ async def test_what_one_task_was_told_is_for_that_task_only() -> None:
         assert (await state(scene))[1] == "plan"
 
 
+async def test_what_is_chosen_during_a_task_counts_more_than_what_it_was_told_before() -> None:
+    """Who is hurt: who gave `--mode plan` again with `--approve`, and read that the plan is
+    carried out while every change was refused. The same mode may have been chosen once before."""
+    history = FakeHistory()
+    async with one_session(history=history) as scene:
+        await command(scene, "set_mode", mode="standard")
+    async with one_session(says("a"), history=history, equip=one_task(mode="plan")) as scene:
+        assert (await state(scene))[1] == "plan"
+        await command(scene, "set_mode", mode="standard")
+        assert (await state(scene))[1] == "standard"
+
+
+async def test_whether_room_is_made_by_itself_is_there_after_a_kill() -> None:
+    history = FakeHistory()
+    async with one_session(history=history) as scene:
+        assert (await command(scene, "set_auto_compaction", enabled=False))["success"] is True
+        history.lines = history.lines[: history.synced]
+    async with one_session(history=history) as scene:
+        told = (await command(scene, "get_state"))["data"]
+        assert isinstance(told, dict)
+        assert told["autoCompaction"] is False
+
+
 async def test_a_model_that_is_not_there_any_more_is_not_chosen_any_more() -> None:
     history = FakeHistory()
     async with one_session(history=history) as scene:
