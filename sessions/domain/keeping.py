@@ -42,6 +42,7 @@ PLAIN: Final = tuple(
     )
 )
 """How lines begin that leave nothing open and go to the whole thread. Others are looked at."""
+_NEXT_PLAIN: Final = tuple(b"\n" + beginning for beginning in PLAIN)
 
 
 class Signal(IntEnum):
@@ -127,13 +128,13 @@ class Keeping:
         if end < len(chunk):
             self._hold(chunk[end:])
         first = self.sequence + 1
-        batch = data.split(b"\n")
-        batch.pop()
-        self.sequence += len(batch)
-        self._keep(_Batch(first=first, count=len(batch), data=data))
-        for number, line in enumerate(batch, first):
-            if not line.startswith(PLAIN):
-                self._look_at(number, line, now)
+        count = data.count(b"\n")
+        self.sequence += count
+        self._keep(_Batch(first=first, count=count, data=data))
+        if not _is_plain(data, count):
+            for number, line in enumerate(data.split(b"\n")[:-1], first):
+                if not line.startswith(PLAIN):
+                    self._look_at(number, line, now)
         if self.is_attached:
             self.backlog.put(header(Kind.LINES, len(data)), data)
 
@@ -379,6 +380,15 @@ class Keeping:
         except (BadFrame, BadLine):
             # A daemon lets nothing through that it can't read; there is nothing to wait for.
             return
+
+
+def _is_plain(data: bytes, count: int) -> bool:
+    """Whether all of so many lines begin as plain ones do; makes no object of any of them."""
+    for first, next_ in zip(PLAIN, _NEXT_PLAIN, strict=True):
+        count -= data.startswith(first) + data.count(next_)
+        if count == 0:
+            return True
+    return False
 
 
 _INSISTING: Final = ((0.0, Signal.TERM), (TERM_GRACE, Signal.KILL))
