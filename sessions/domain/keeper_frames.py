@@ -66,7 +66,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     arguments: list[str]
     is_ours: bool
     """The command is this very program, so a fork can run the arguments."""
-    environ: dict[str, str]
+    environ: dict[bytes, bytes]
+    """As bytes: a variable need not be text."""
     open_files: int | None
     write_timeout: float
     stop_grace: float

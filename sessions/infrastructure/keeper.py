@@ -124,7 +124,7 @@ def _launched(
         # A handler must be there for the wake-up; what a signal means is decided in the loop.
         signal.signal(signum, _wake_up)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-    environ = dict(launch.environ)
+    environ = {os.fsdecode(n): os.fsdecode(v) for n, v in launch.environ.items()}
     environ[VARIABLE] = str(Mark(launch.home, Role.WORKER, launch.keeper))
 
     group = ControlGroup(Path(launch.group.folder)) if launch.group is not None else None

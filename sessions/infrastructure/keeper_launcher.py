@@ -4,6 +4,7 @@ The keeper is forked from the launch pad when there is a warm one, else started 
 it is told what to launch over the connection that it is born with.
 """
 
+import os
 import secrets
 import socket
 import subprocess
@@ -171,6 +172,7 @@ class KeeperLauncher:
     def _launch(self, thread: ThreadKey, options: ThreadOptions, token: str) -> Launch:
         settings = self.settings
         keeper = uuid.uuid4().hex
+        environ = worker_environment(self.environ, thread, options, token)
         return Launch(
             keeper=keeper,
             home=self.home,
@@ -181,7 +183,7 @@ class KeeperLauncher:
             command=list(self.argv),
             arguments=arguments_of(thread, options),
             is_ours=self.is_ours,
-            environ=worker_environment(self.environ, thread, options, token),
+            environ={os.fsencode(n): os.fsencode(v) for n, v in environ.items()},
             open_files=self.open_files,
             write_timeout=self.write_timeout,
             stop_grace=settings.stop_grace,

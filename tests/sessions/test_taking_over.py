@@ -1,11 +1,13 @@
 """Real keepers without a daemon, and who takes them over: what is broken, and who races."""
 
+import json
 import os
 import resource
 import shutil
 import signal
 import sys
 from collections.abc import Generator
+from contextlib import nullcontext
 from pathlib import Path
 
 import anyio
@@ -19,7 +21,7 @@ from sessions.infrastructure.keeper_launcher import KeeperLauncher
 from sessions.infrastructure.launch_pad import LaunchPad
 from sessions.infrastructure.marks import home_mark, marked_processes, process_start, stat_fields
 from sessions.infrastructure.survivors import KeeperSurvivors
-from tests.support.keepers import ENVIRON, SCRIPTED_PAD, a_launcher, wait_until
+from tests.support.keepers import ENVIRON, SCRIPTED_PAD, a_launcher, a_pad, wait_until
 
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 ECHO = (sys.executable, SCRIPTED, "echo")
@@ -164,6 +166,23 @@ def test_a_spool_on_a_disk_that_fills_up_keeps_all_of_a_piece_or_nothing(tmp_pat
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     spool.append(b"c" * 600)
     assert spool.take() == b"a" * 600 + b"c" * 600
+
+
+@pytest.mark.parametrize("is_forked", [True, False])
+async def test_odd_folders_and_variables_that_are_no_text(tmp_path: Path, is_forked: bool) -> None:
+    """Longer than a socket's address may be, with spaces and other scripts, and a Latin-1 value."""
+    odd = tmp_path / ("x" * 100) / "mit Leerzeichen" / "ünï→日本"
+    odd.mkdir(parents=True)
+    with a_pad((*SCRIPTED_PAD, "environment")) if is_forked else nullcontext() as pad:
+        launch = a_launcher(odd / "keepers", (*ECHO[:2], "environment"), pad)
+        launch.environ = {**ENVIRON, "ODD": os.fsdecode(b"\xff")}
+        thread = ThreadKey(str(odd), ConversationId("c"))
+        with anyio.fail_after(30):
+            async with launch(thread, ThreadOptions(), "t") as worker:
+                (line,) = await worker.__anext__()
+                assert list((odd / "keepers").glob("*.sock"))
+    said = json.loads(line)
+    assert (said["cwd"], os.fsencode(said["env"]["ODD"])) == (str(odd), b"\xff")
 
 
 def _is_held_up(pid: int) -> bool:
