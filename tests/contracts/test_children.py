@@ -75,7 +75,7 @@ async def way(name: str, tmp_path: Path) -> AsyncGenerator[Way]:
             assert daemon.registry.worker_with(token) == ThreadKey.parse(
                 str(daemon.project), "parent"
             )
-            yield Way(DaemonChildren(daemon.url, token, FakeLog()), daemon.project)
+            yield Way(DaemonChildren(lambda: daemon.url, token, FakeLog()), daemon.project)
         return
     project = tmp_path / "project"
     project.mkdir()

@@ -9,7 +9,7 @@ websockets is imported with the first child: no worker starts slower for what it
 
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,9 +44,12 @@ _LONGEST_FRAME = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class DaemonChildren:
-    """Opens threads at one daemon. `token` is that of the worker we are in."""
+    """Opens threads at one daemon. `token` is that of the worker we are in.
 
-    url: str
+    `url` is asked for anew each time: a worker may outlive a daemon, and the next has another port.
+    """
+
+    url: Callable[[], str]
     token: str
     log: Log
     children_last: bool = True
@@ -185,7 +188,7 @@ class DaemonChild:
 
         try:
             self._socket = await connect(
-                self._daemon.url,
+                self._daemon.url(),
                 proxy=None,
                 compression=None,
                 max_size=_LONGEST_FRAME,

@@ -4,8 +4,10 @@ A worker of a daemon that has a port opens threads there. Anything else (one tas
 that, a worker without a port) runs them as processes of its own.
 """
 
+import json
 import sys
 from collections.abc import Mapping
+from functools import partial
 
 from agent.domain.lineage import Lineage
 from agent.domain.subagents import Delegation, OpenChild
@@ -53,19 +55,30 @@ def delegation_of(
             return False
 
     return Delegation(
-        open_child=_open_child(environ, log, is_worker=is_worker),
+        open_child=_open_child(home, environ, log, is_worker=is_worker),
         presets=PresetFiles(options.project_dir, home.path, is_trusted, log),
         lineage=lineage,
         reports=lineage is not None or options.keep_alive,
     )
 
 
-def _open_child(environ: Mapping[str, str], log: DeferredLog, *, is_worker: bool) -> OpenChild:
+def daemon_url(home: RoostHome, given: str) -> str:
+    """Where the daemon is now: as its run file says, else where we were told at our start."""
+    try:
+        found = json.loads(home.daemon_json.read_bytes())
+        return f"ws://{found['host']}:{int(found['port'])}/ws"
+    except (OSError, ValueError, LookupError, TypeError):
+        return given
+
+
+def _open_child(
+    home: RoostHome, environ: Mapping[str, str], log: DeferredLog, *, is_worker: bool
+) -> OpenChild:
     url, token = environ.get(_URL), environ.get(_TOKEN)
     if is_worker and url and token:
         from agent.infrastructure.children.daemon_children import DaemonChildren
 
-        return DaemonChildren(url, token, log)
+        return DaemonChildren(partial(daemon_url, home, url), token, log)
     from agent.infrastructure.children.kept_children import KeptChildren
 
     return KeptChildren([sys.executable, "-P", "-m", "roost"], environ, log)
