@@ -70,7 +70,7 @@ async def test_of_two_daemons_that_race_for_a_worker_one_gets_it_and_the_other_l
                     while len(found) < 2:  # noqa: ASYNC110 (the other one's end is no event here)
                         await anyio.sleep(0.01)
                     worker.send(b"still there")
-                    assert [b"still there" in line for line in await worker.__anext__()] == [True]
+                    assert [b"still there" in line for line in await anext(aiter(worker))] == [True]
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(take_over)
@@ -93,7 +93,7 @@ async def test_a_keeper_whose_files_were_deleted_is_taken_over_all_the_same(
         assert survivor.kept.worker_pid == pid
         async with survivor.worker as worker:
             worker.send(b"y")
-            assert await worker.__anext__()
+            assert await anext(aiter(worker))
 
 
 async def test_a_pad_that_died_is_started_again_and_launches_go_on_meanwhile(
