@@ -31,6 +31,8 @@ class BindingSettings:
     """How often a client is pinged, and how long the answer may take."""
     write_timeout: float = 10.0
     """How long a client may take nothing of what waits for it."""
+    keep_alive_interval: float = 15.0
+    """How long an HTTP stream may be silent: a comment is sent then."""
     outbox_frames: int = 1024
     outbox_bytes: int = 8 * 2**20
     max_frame_bytes: int = 20 * 2**20

@@ -13,7 +13,6 @@ from agui.uvicorn_http import EXTENSION
 from sessions.domain.keys import Cursor
 
 KEEP_ALIVE = b": keep-alive\n\n"
-KEEP_ALIVE_INTERVAL = 15.0
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),

@@ -12,13 +12,7 @@ import anyio
 import structlog
 
 from agui.endpoint.agents import Agent
-from agui.endpoint.event_stream import (
-    KEEP_ALIVE,
-    KEEP_ALIVE_INTERVAL,
-    EventStream,
-    Stalled,
-    framed,
-)
+from agui.endpoint.event_stream import KEEP_ALIVE, EventStream, Stalled, framed
 from agui.endpoint.follower import Ended, Frame
 from agui.endpoint.joining import Join, knows_run
 from agui.endpoint.refusal import Refused
@@ -60,7 +54,7 @@ async def run(
     frame = given.frame(join.snapshot, own_run=is_ours)
     visit.threads.handle(visit.follower, frame)
     first, run_id = await visit.run_started(given.run_id, is_named=is_ours)
-    telling = _Telling(stream, _outgoing(given))
+    telling = _Telling(stream, _outgoing(given), settings.keep_alive_interval)
     telling.outgoing.guard.know(list(given.messages))
     telling.outgoing.rename(run_id, given.run_id)
     await telling.tell_all(visit, [first], receive)
@@ -79,7 +73,7 @@ async def connect(
 
     Raises Refused.
     """
-    telling = _Telling(stream, _outgoing(given))
+    telling = _Telling(stream, _outgoing(given), settings.keep_alive_interval)
     missed = None if cursor is None else visit.attach(cursor)
     if missed is not None:
         await telling.replay(visit, missed, receive)
@@ -110,6 +104,7 @@ class _Telling:
 
     stream: EventStream
     outgoing: Outgoing
+    keep_alive_interval: float
 
     async def tell_all(self, visit: Visit, first: Iterable[Frame], receive: Receive) -> None:
         """Tell these frames, and what follows up to the end of the run."""
@@ -166,7 +161,7 @@ class _Telling:
 
     async def _follow(self, visit: Visit) -> None:
         while not self.outgoing.has_ended:
-            with anyio.move_on_after(KEEP_ALIVE_INTERVAL) as quiet:
+            with anyio.move_on_after(self.keep_alive_interval) as quiet:
                 await visit.follower.wait()
             if quiet.cancelled_caught:
                 await self._write(visit, KEEP_ALIVE)
