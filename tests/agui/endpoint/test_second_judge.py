@@ -65,7 +65,9 @@ def test_it_tells_good_streams_from_bad_ones(judge: SecondJudge) -> None:
 async def test_our_runs_joins_and_ends_conform(tmp_path: Path, judge: SecondJudge) -> None:
     (tmp_path / "daemon").mkdir()
     async with a_real_daemon(tmp_path / "daemon") as daemon, a_front_end(daemon) as front:
-        tools: list[dict[str, Any]] = [{"name": "paint", "description": "Paints.", "parameters": {}}]
+        tools: list[dict[str, Any]] = [
+            {"name": "paint", "description": "Paints.", "parameters": {}}
+        ]
         given: list[tuple[Body, dict[str, Any]]] = []
         for run_id, text in (("r1", "think\nread none.txt"), ("r2", "use paint {}")):
             asked = front.input(text, runId=run_id, tools=tools)
