@@ -126,7 +126,7 @@ def test_an_answer_of_another_shape_is_json_and_never_surely_wrong(staged: Panel
         expect(answer).to_be_disabled()
     box.fill('{"liters": 12}')
     answer.click()
-    expect(page.locator(".answered").last).to_have_text('{"liters": 12}')
+    expect(page.locator(".answered").last).to_contain_text('{"liters": 12}')
 
 
 def test_one_decision_in_two_tabs_is_made_once(stage: Stage, panel: Panel) -> None:
