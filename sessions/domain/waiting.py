@@ -43,8 +43,11 @@ class Held:
 
     @property
     def begins_a_run(self) -> bool:
-        """A message, or the answer to what a run asked: sooner or later a run begins with it."""
-        return self.is_run_input and self.relaunches
+        """A message: sooner or later a run begins with it.
+
+        An answer to what a run asked is followed apart: its sender is told if it came to nothing.
+        """
+        return self.is_run_input and self.relaunches and not self.answered
 
 
 @dataclass(slots=True, eq=False)
