@@ -1,4 +1,7 @@
-"""Subagents: from the tool call to the child's first event at the parent, and memory per child."""
+"""Subagents: from the tool call to the child's first event at the parent, and memory per child.
+
+Its peer is a client that opens a thread of its own: what the way over the parent adds is the rest.
+"""
 
 import os
 import tempfile
@@ -51,20 +54,29 @@ async def one_round(client: TourClient, number: int) -> tuple[float, float]:
     return (opened - began) * 1000, (heard - began) * 1000
 
 
-async def measure(root: Path) -> tuple[list[float], list[float], float]:
+async def opened_directly(client: TourClient, project: Path, number: int) -> tuple[float, float]:
+    """The peer: until a thread that a client opens is there, and until its first text, in ms."""
+    began = time.perf_counter()
+    await client.open(str(project), f"direct-{number}")
+    opened = time.perf_counter()
+    mark = await client.say("think", f"d{number}")
+    await client.until("TEXT_MESSAGE_START", since=mark)
+    heard = time.perf_counter()
+    return (opened - began) * 1000, (heard - began) * 1000
+
+
+async def measure(root: Path) -> tuple[list[tuple[float, ...]], float]:
     home = RoostHome(root / "home")
     home.path.mkdir()
     (root / "project").mkdir()
     home.config.write_text(f"subagents: {{max_parallel: {CHILDREN}}}\n")
-    opened: list[float] = []
-    heard: list[float] = []
+    rounds: list[tuple[float, ...]] = []
     async with a_daemon(home) as daemon:
         for number in range(ROUNDS + 1):
             async with connected("one", daemon.port, daemon.token) as client:
+                direct = await opened_directly(client, root / "project", number)
                 await client.open(str(root / "project"), f"parent-{number}")
-                result, life = await one_round(client, number)
-                opened.append(result)
-                heard.append(life)
+                rounds.append((*direct, *await one_round(client, number)))
         async with connected("one", daemon.port, daemon.token) as client:
             await client.open(str(root / "project"), "many")
             mark = await client.say("think", "warm")
@@ -75,14 +87,17 @@ async def measure(root: Path) -> tuple[list[float], list[float], float]:
             told = await client.until("TOOL_CALL_RESULT", since=mark)
             assert told["content"].count("[Subagent Completed") == CHILDREN, told
             each = (memory(home.path) - before) / CHILDREN
-    return opened[1:], heard[1:], each
+    return rounds[1:], each
 
 
 def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     print(machine())
     with tempfile.TemporaryDirectory() as folder:
-        opened, heard, each = anyio.run(measure, Path(folder).resolve())
+        rounds, each = anyio.run(measure, Path(folder).resolve())
+    direct, direct_text, opened, heard = (list(column) for column in zip(*rounds, strict=True))
+    figure("peer: a thread that a client opens itself, to its snapshot", direct, "ms", "")
+    figure("peer: the same, to the first text of a run in it", direct_text, "ms", "")
     figure("subagent, Agent call to its result (opened)", opened, "ms", "")
     figure("subagent, Agent call to its first event in the parent's state", heard, "ms", "")
     figure(f"memory per idle child, of {CHILDREN}", [each], "MiB", "proportional set size")
