@@ -9,6 +9,7 @@ import anyio
 
 from roost.channels.channel import Channel
 from roost.channels.domain.chat import ChatRules
+from roost.channels.domain.ports import Line, Receive, Views
 from roost.channels.domain.state import ChannelState, decoded
 from roost.channels.infrastructure.registry_daemon import RegistryDaemon
 from sessions.domain.keys import ThreadKey
@@ -30,6 +31,7 @@ class Scene:
     registry: Registry
     agents: EchoAgents
     rules: ChatRules
+    daemon: "ForgetfulDaemon"
     allowed: frozenset[int]
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     reports: FakeReports = field(default_factory=FakeReports)
@@ -40,7 +42,7 @@ class Scene:
         content = self.disk.content
         channel = Channel(
             service=self.service,
-            daemon=RegistryDaemon(self.registry, "test"),
+            daemon=self.daemon,
             keeps=self.disk,
             reports=self.reports,
             state=ChannelState() if content is None else decoded(content),
@@ -76,11 +78,39 @@ class Scene:
 
     async def elsewhere(self, conversation_id: str = f"test-{PERSON}") -> "Elsewhere":
         """Another client of the same daemon, on a thread."""
-        client = FakeClient("desktop")
+        client = FakeClient("the terminal")
         opening = line("resume_conversation", project_dir=PROJECT, id=conversation_id)
         self.registry.handle(client, opening)
         await anyio.sleep(1)
         return Elsewhere(client, lambda frame: self.registry.handle(client, frame))
+
+
+@dataclass(slots=True)
+class ForgetfulDaemon:
+    """The registry's, whose views may be old, as those of a daemon in another process are."""
+
+    here: RegistryDaemon
+    old: Views | None = None
+    """Told instead of what is so now."""
+    _watchers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+    def follow(self, thread: ThreadKey, receive: Receive) -> Line:
+        return self.here.follow(thread, receive)
+
+    def views(self) -> Views:
+        return self.old or self.here.views()
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        self._watchers.append(changed)
+        return self.here.watch(changed)
+
+    def looks_away(self) -> None:
+        self.old = self.here.views()
+
+    def looks_again(self) -> None:
+        self.old = None
+        for changed in self._watchers:
+            changed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +130,8 @@ async def a_scene(
     registry = Registry(agents, RegistrySettings(idle_timeout=600))
     given = replace(ChatRules(service="test", project=PROJECT), **rules)
     async with registry.serving():
-        yield Scene(service or FakeMessaging(), registry, agents, given, allowed)
+        daemon = ForgetfulDaemon(RegistryDaemon(registry, "Telegram"))
+        yield Scene(service or FakeMessaging(), registry, agents, given, daemon, allowed)
         registry.hurry()
 
 

@@ -24,6 +24,18 @@ async def test_an_approval_shows_what_would_run_and_a_button_decides_it() -> Non
         assert scene.service.last().text == "went on"
 
 
+async def test_characters_that_hide_what_would_run_are_shown_by_their_numbers() -> None:
+    """One that turns the direction of writing makes a person approve another command."""
+    async with a_chat() as scene:
+        asked = await scene.says(
+            "ask for echo \u202egpj.exe\u2066 \u200brm\x1b \U0001f469\u200d\U0001f680"
+        )
+        assert (
+            "echo ⟨U+202E⟩gpj.exe⟨U+2066⟩ ⟨U+200B⟩rm⟨U+001B⟩ \U0001f469\u200d\U0001f680"
+            in asked.text
+        )
+
+
 async def test_decline_is_a_cancelled_resume() -> None:
     async with a_chat() as scene:
         asked = await scene.says("ask for something")
@@ -77,7 +89,7 @@ async def test_without_buttons_the_next_message_is_the_answer() -> None:
         assert "went on" in scene.service.texts()
 
 
-async def test_what_was_decided_elsewhere_closes_here_and_says_what() -> None:
+async def test_what_was_decided_elsewhere_closes_here_and_says_what_and_where() -> None:
     async with a_chat() as scene:
         for status, words in (("resolved", "Approved"), ("cancelled", "Declined")):
             asked = await scene.says("ask for something")
@@ -85,8 +97,57 @@ async def test_what_was_decided_elsewhere_closes_here_and_says_what() -> None:
             call = scene.talk().open_call
             other.sends(resume(call, status=status))
             await scene.settles()
-            assert f"{words}, elsewhere." in asked.text
+            assert f"{words}, in the terminal." in asked.text
             assert asked.labels == []
+            assert scene.registry.views()[0].answered_by == "the terminal"
+
+
+async def test_a_question_answered_elsewhere_says_where() -> None:
+    async with a_chat() as scene:
+        await scene.says("question")
+        colour, sizes = scene.service.chats[PERSON][-2:]
+        other = await scene.elsewhere()
+        other.sends(resume(scene.talk().open_call))
+        await scene.settles()
+        assert colour.text.endswith("☑️ Decided in the terminal.")
+        assert sizes.text.endswith("☑️ Decided in the terminal.")
+
+
+async def test_what_is_decided_in_a_chat_says_so_elsewhere() -> None:
+    async with a_chat() as scene:
+        asked = await scene.says("ask for something")
+        await scene.presses("Approve", asked)
+        assert scene.registry.views()[0].answered_by == "Telegram"
+
+
+async def test_a_view_that_is_older_than_a_decision_does_not_close_it() -> None:
+    """Beside a daemon, what is known of its threads may be seconds old: "idle" was before."""
+    async with a_chat() as scene:
+        await scene.says("hello")
+        scene.daemon.looks_away()
+        await scene.settles(1)
+        asked = await scene.says("ask for something")
+        assert asked.labels == ["✅ Approve", "🚫 Decline"]
+        await scene.presses("Approve", asked)
+        assert "✅ Approved by Ada, here." in asked.text
+
+
+async def test_where_it_was_decided_is_said_once_it_is_known() -> None:
+    """A view from before must not name who answered the decision before."""
+    async with a_chat() as scene:
+        first = await scene.says("ask for something")
+        await scene.presses("Approve", first)
+        scene.daemon.looks_away()
+        await scene.settles(1)
+        asked = await scene.says("ask again")
+        other = await scene.elsewhere()
+        other.sends(resume(scene.talk().open_call))
+        await scene.settles()
+        assert "Approved, elsewhere." in asked.text
+        scene.daemon.looks_again()
+        await scene.settles()
+        assert "Approved, in the terminal." in asked.text
+        assert "Approved by Ada, here." in first.text
 
 
 async def test_a_press_that_comes_too_late_says_so() -> None:
@@ -233,7 +294,7 @@ async def test_a_decision_made_elsewhere_while_the_channel_was_off_is_closed_whe
         await scene.settles()
         async with scene.channel():
             await scene.settles()
-            assert "Approved, elsewhere." in asked.text
+            assert "Approved, in the terminal." in asked.text
             assert asked.labels == []
 
 

@@ -2,7 +2,7 @@
 
 from dependency_injector import containers, providers
 
-from roost.channels.hosting import TelegramHost
+from roost.channels.hosting import CALLED, TelegramHost
 from roost.channels.infrastructure.find_daemon import FindDaemon
 from roost.channels.infrastructure.remote_daemon import RemoteDaemon
 from roost.channels.main import Channels
@@ -17,6 +17,6 @@ class ChannelsContainer(containers.DeclarativeContainer):
     telegram = providers.Dependency(instance_of=TelegramSection)
     find_daemon = providers.Dependency(instance_of=FindDaemon)
 
-    daemon = providers.Singleton(RemoteDaemon, find_daemon)
+    daemon = providers.Singleton(RemoteDaemon, find_daemon, CALLED)
     host = providers.Singleton(TelegramHost, section=telegram, home=home, daemon=daemon)
     program = providers.Singleton(Channels, daemon=daemon, host=host)

@@ -19,13 +19,15 @@ from roost.channels.infrastructure.project_files import find_file, is_folder
 from roost.channels.infrastructure.report_file import ReportFile
 from roost.channels.infrastructure.state_file import ChannelTaken, StateFile
 from roost.home import RoostHome
-from roost.quick_import import quick_imports
+from roost.quick_import import polite_imports
 from roost.settings import TelegramSection
 
 if TYPE_CHECKING:
     from roost.channels.infrastructure.telegram import Telegram
 
 NAME = "telegram"
+CALLED = "Telegram"
+"""Where a decision was answered, in the words of the other screens."""
 _NO_TOKEN = "no bot token is set: ROOST_TELEGRAM__TOKEN, or telegram.token in the settings"
 _NO_PACKAGE = "the package for it is missing: pip install 'roost[telegram]'"
 
@@ -104,7 +106,7 @@ class TelegramHost:
 
 def _built(secret: str, section: TelegramSection) -> "Telegram":
     """In a thread: it takes seconds, and the event loop goes on. Raises BadToken, ImportError."""
-    with quick_imports():
+    with polite_imports():
         from roost.channels.infrastructure.telegram import Telegram
 
     return Telegram(secret, section.api_url, section.poll_timeout)

@@ -28,10 +28,10 @@ class DaemonChannels:
         if not self.telegram.enabled:
             yield
             return
-        from roost.channels.hosting import TelegramHost
+        from roost.channels.hosting import CALLED, TelegramHost
         from roost.channels.infrastructure.registry_daemon import RegistryDaemon
 
-        daemon = RegistryDaemon(self.threads, "Telegram")
+        daemon = RegistryDaemon(self.threads, CALLED)
         host = TelegramHost(section=self.telegram, home=self.home, daemon=daemon)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.serve)

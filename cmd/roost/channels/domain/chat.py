@@ -9,7 +9,7 @@ stays in `state.inputs` until the agent is seen to have it.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -20,7 +20,7 @@ from roost.channels.domain.escaping import code, inline, lines
 from roost.channels.domain.inbox import DECIDED, Inbox
 from roost.channels.domain.menus import Menus
 from roost.channels.domain.messages import InFile, Pressed, Written
-from roost.channels.domain.ports import Shows
+from roost.channels.domain.ports import Shows, Views
 from roost.channels.domain.posts import Post, Screen, pressed
 from roost.channels.domain.state import ChatState, Input, decision_thread
 from roost.channels.domain.thread_reader import (
@@ -152,15 +152,25 @@ class Chat:
         view = self._views.get(key)
         return view is not None and (view.run_id is not None or bool(view.interrupts))
 
-    def saw_views(self, views: Sequence[ThreadView], now: float) -> None:
+    def saw_views(self, views: Views, now: float) -> None:
         """What the daemon knows of all threads, when all that came before it was taken."""
-        self._views = {ThreadKey.parse(v.project_dir, v.conversation_id): v for v in views}
+        self._views = {ThreadKey.parse(v.project_dir, v.conversation_id): v for v in views.threads}
         for key, reader in self._readers.items():
             view = self._views.get(key)
-            if reader.is_joined and reader.run_id is None and view and view.status == "idle":
-                self._inbox.not_open(key, now)
-                if key == self.state.thread:
-                    self._transcript.finish(now)
+            if view is not None and reader.is_joined and reader.heard_at <= views.at:
+                self._saw_view(key, view, now, is_idle=reader.run_id is None)
+
+    def _saw_view(self, key: ThreadKey, view: ThreadView, now: float, *, is_idle: bool) -> None:
+        """A view that is newer than all that we heard of the thread."""
+        is_over = is_idle and view.status == "idle"
+        if is_over:
+            self._inbox.not_open(key, now)
+            if key == self.state.thread:
+                self._transcript.finish(now)
+        if view.answered_by is not None:
+            self._inbox.decided_in(key, view.answered_by, now)
+        if is_idle and view.run_id is None and not view.interrupts:
+            self._inbox.left(key)
 
     def followed(self, thread: ThreadKey) -> None:
         """A line to a thread begins; its snapshot comes."""
@@ -285,7 +295,7 @@ class Chat:
         reader = self._readers.get(thread)
         if reader is None:
             return
-        for news in reader.take(frame):
+        for news in reader.take(frame, now):
             self._news(thread, reader, news, now)
 
     def _news(self, thread: ThreadKey, reader: ThreadReader, news: News, now: float) -> None:

@@ -161,7 +161,7 @@ def question_text(decision: Decision, question: Question, heading: str = "") -> 
 def outcome_text(decision: Decision) -> str:
     """What was decided, where, and whether it counts yet."""
     if decision.is_closed and decision.verdict is None:
-        return f"☑️ Decided {decision.where or 'elsewhere'}."
+        return f"☑️ Decided {inline(decision.where or 'elsewhere')}."
     if decision.verdict is None:
         return ""
     mark = "✅" if decision.verdict in ("approved", "answered") else "🚫"
@@ -171,7 +171,7 @@ def outcome_text(decision: Decision) -> str:
     if decision.reason:
         words += f": {inline(shortened(decision.reason, _LONGEST_REASON))}"
     if decision.is_closed:
-        return f"{words}, {decision.where or 'here'}."
+        return f"{words}, {inline(decision.where or 'here')}."
     return (
         f"{words}. {'Telling the agent…' if decision.is_sent else 'The agent waits for the rest.'}"
     )

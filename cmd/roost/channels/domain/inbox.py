@@ -18,6 +18,9 @@ from sessions.domain.keys import ThreadKey
 _NO = frozenset({"no", "n", "decline", "declined", "reject", "rejected", "stop"})
 DECIDED = "This was decided already."
 _DECLINED = "Not run: declined"
+# Where a decision was made. Who made it elsewhere is told by the next view, if at all.
+_HERE = "here"
+_ELSEWHERE = "elsewhere"
 
 SendResume = Callable[[ThreadKey, list[Decision]], None]
 
@@ -30,11 +33,12 @@ class Inbox:
 
     def asked(self, thread: ThreadKey, asked: tuple[Asked, ...], now: float) -> None:
         """A run waits. What is known already keeps its post; what is gone is closed."""
+        self.left(thread)  # who is known to have answered, answers for these from now on
         ids = {entry.id for entry in asked}
         known = self.state.thread_decisions(thread)
         for decision in known:
             if decision.id not in ids:
-                self._close(decision, "elsewhere", now)
+                self._close(decision, _ELSEWHERE, now)
         for entry in asked:
             if all(decision.id != entry.id for decision in known):
                 self._ask(thread, entry, now)
@@ -45,7 +49,7 @@ class Inbox:
     def began(self, thread: ThreadKey, now: float) -> None:
         """A run began there: what waited is decided, by us if our answer was on its way."""
         for decision in self.state.thread_decisions(thread):
-            self._close(decision, "here" if decision.is_sent else "elsewhere", now)
+            self._close(decision, _HERE if decision.is_sent else _ELSEWHERE, now)
 
     def joined(self, thread: ThreadKey, calls: dict[str, Call], now: float) -> None:
         """A snapshot: a call that has a result waits for nobody."""
@@ -53,7 +57,7 @@ class Inbox:
             call = calls.get(decision.id)
             if call is not None and call.succeeded is not None:
                 if not decision.is_closed:
-                    self._close(decision, "here" if decision.is_sent else "elsewhere", now)
+                    self._close(decision, _HERE if decision.is_sent else _ELSEWHERE, now)
                 self.came_to(call, now)
 
     def came_to(self, call: Call, now: float) -> None:
@@ -64,20 +68,40 @@ class Inbox:
         verdict: Verdict = "declined" if call.error.startswith(_DECLINED) else "approved"
         if decision.verdict != verdict:
             decision.verdict, decision.by, decision.reason = verdict, "", ""
-            decision.where = "elsewhere"
+            if decision.where == _HERE:
+                decision.where = _ELSEWHERE
         self._show(decision, now)
-        self.state.decisions.remove(decision)
+        if decision.where != _ELSEWHERE:
+            self._forget(decision)
+
+    def decided_in(self, thread: ThreadKey, name: str, now: float) -> None:
+        """The client that answered what was decided elsewhere says what it is."""
+        for decision in self._of(thread):
+            if decision.is_closed and decision.where == _ELSEWHERE:
+                decision.where = f"in {name}"
+                self._show(decision, now)
 
     def not_open(self, thread: ThreadKey, now: float) -> None:
         """The thread waits for nobody, whatever we thought."""
         for decision in self.state.thread_decisions(thread):
-            self._close(decision, "here" if decision.is_sent else "elsewhere", now)
-        self.state.decisions = [d for d in self.state.decisions if decision_thread(d) != thread]
+            self._close(decision, _HERE if decision.is_sent else _ELSEWHERE, now)
+        for decision in self._of(thread):
+            if decision.where != _ELSEWHERE:
+                self._forget(decision)
 
     def left(self, thread: ThreadKey) -> None:
         """What came of its closed decisions will not be told here any more."""
-        closed = [decision for decision in self._of(thread) if decision.is_closed]
-        self.state.decisions = [d for d in self.state.decisions if d not in closed]
+        for decision in self._of(thread):
+            if decision.is_closed:
+                self._forget(decision)
+
+    def _forget(self, decision: Decision) -> None:
+        """It is closed, and its posts stay as they are."""
+        self.state.decisions.remove(decision)
+        for index in range(max(1, len(decision.questions))):
+            post = self.screen.keyed(_key(decision, index))
+            if post is not None:
+                post.is_kept = False
 
     def _of(self, thread: ThreadKey) -> list[Decision]:
         return [d for d in self.state.decisions if decision_thread(d) == thread]
@@ -196,7 +220,7 @@ class Inbox:
             else:
                 post.text = decisions.ask_text(decision, self._heading(decision))
             post.buttons = decisions.buttons_of(decision, index)
-            post.is_kept = not decision.is_closed
+            post.is_kept = not decision.is_closed or decision.where == _ELSEWHERE
 
     def _post(self, decision: Decision, key: str) -> Post:
         text = decisions.file_text(decision)
@@ -211,7 +235,7 @@ class Inbox:
         return f"In `{name}`, conversation `{decision.conversation_id}`:"
 
     def _close(self, decision: Decision, where: str, now: float) -> None:
-        if where == "elsewhere":
+        if where == _ELSEWHERE:
             decision.verdict, decision.by, decision.reason = None, "", ""
         decision.close(where)
         self._show(decision, now)

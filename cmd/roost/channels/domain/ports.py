@@ -14,6 +14,7 @@ is this process or another one. Beside them Keeps, the disk, and Reports, for `r
       └── BadToken         the service does not know us
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -158,6 +159,17 @@ class Line(Protocol):
         """Follow no longer. Nothing is received after it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What the daemon knew of all threads, and when it was asked, on our clock.
+
+    A thread that said something after that moment may be elsewhere by now than its view.
+    """
+
+    threads: Sequence[ThreadView] = ()
+    at: float = -math.inf
+
+
 class Daemon(Protocol):
     """Where the threads are."""
 
@@ -165,12 +177,12 @@ class Daemon(Protocol):
         """Open a thread, as a client of its own. The first thing received is its snapshot."""
         ...
 
-    def views(self) -> Sequence[ThreadView]:
+    def views(self) -> Views:
         """Every thread that is known now, or was when the daemon last answered."""
         ...
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Tell when the views change. Returns what ends that."""
+        """Tell when the views change, or are newer. Returns what ends that."""
         ...
 
 

@@ -4,6 +4,7 @@ Follows the rules of the binding: a stream begins with a snapshot; an opener wit
 that what is there stays and grows. Members and types that it does not know are ignored.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -107,13 +108,16 @@ class ThreadReader:
 
     is_joined: bool = False
     run_id: str | None = None
+    heard_at: float = -math.inf
+    """When it last said something."""
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
     _texts: dict[str, str] = field(default_factory=dict[str, str])
     _people: dict[str, str] = field(default_factory=dict[str, str])
     """Messages of people that come inside a run, while they come."""
 
-    def take(self, frame: bytes) -> list[News]:
+    def take(self, frame: bytes, now: float) -> list[News]:
         """Never raises: a frame that makes no sense tells nothing."""
+        self.heard_at = now
         try:
             event: object = msgspec.json.decode(frame)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

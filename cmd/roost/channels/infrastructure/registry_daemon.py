@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from roost.channels.domain.ports import Line, Receive
+import anyio
+
+from roost.channels.domain.ports import Line, Receive, Views
 from sessions.domain.frames import resume_conversation
 from sessions.domain.keys import Cursor, ThreadKey
-from sessions.domain.ports import Threads, ThreadView
+from sessions.domain.ports import Threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,8 @@ class RegistryDaemon:
         line.send(resume_conversation(thread.project_dir, thread.conversation_id))
         return line
 
-    def views(self) -> Sequence[ThreadView]:
-        return self.threads.views()
+    def views(self) -> Views:
+        return Views(self.threads.views(), anyio.current_time())
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         return self.threads.watch(lambda key, view: changed())

@@ -6,7 +6,7 @@ that is gone is looked for again; what its lines knew comes with the next snapsh
 
 import http.client
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import WebSocketException
 
-from roost.channels.domain.ports import Line, Receive
+from roost.channels.domain.ports import Line, Receive, Views
 from roost.channels.infrastructure.find_daemon import Address
 from roost.dialling import HelloRefused, dial
 from sessions.domain.frames import resume_conversation
@@ -40,8 +40,10 @@ class RemoteDaemon:
 
     locate: Callable[[], Address | None]
     """The daemon that runs now, if one does."""
+    name: str
+    """What the clients are called where they are shown to people."""
     _tasks: TaskGroup | None = None
-    _views: tuple[ThreadView, ...] = ()
+    _views: Views = field(default_factory=Views)
     _watchers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     @asynccontextmanager
@@ -57,14 +59,14 @@ class RemoteDaemon:
                 tasks.cancel_scope.cancel()
 
     def follow(self, thread: ThreadKey, receive: Receive) -> Line:
-        line = _RemoteLine(receive)
+        line = _RemoteLine(receive, self.name)
         if self._tasks is None:
             line.lose()
         else:
             self._tasks.start_soon(line.serve, self.locate, thread)
         return line
 
-    def views(self) -> Sequence[ThreadView]:
+    def views(self) -> Views:
         return self._views
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
@@ -80,14 +82,14 @@ class RemoteDaemon:
         was_there = True
         while True:
             address = self.locate()
-            views = None
+            at, views = anyio.current_time(), None
             if address is not None:
                 views = await to_thread.run_sync(_ask, address, abandon_on_cancel=True)
             if (views is not None) != was_there:
                 was_there = views is not None
                 log.info("daemon_found" if was_there else "daemon_lost")
-            if views is not None and views != self._views:
-                self._views = views
+            if views is not None:
+                self._views = Views(views, at)
                 for watcher in tuple(self._watchers):
                     watcher()
             await anyio.sleep(_LOOK_EVERY)
@@ -123,6 +125,7 @@ def _view(shown: Mapping[str, Any]) -> ThreadView:
 @dataclass(slots=True, eq=False)
 class _RemoteLine:
     receive: Receive | None
+    name: str
     _waiting: list[bytes] = field(default_factory=list[bytes])
     _news: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -157,7 +160,8 @@ class _RemoteLine:
             self.lose()
 
     async def _talk(self, address: Address, thread: ThreadKey) -> None:
-        async with dial(address.host, address.port, address.token) as socket:
+        named = {"name": self.name}
+        async with dial(address.host, address.port, address.token, attributes=named) as socket:
             opening = resume_conversation(thread.project_dir, thread.conversation_id)
             await socket.send(opening.decode())
             async with anyio.create_task_group() as tasks:

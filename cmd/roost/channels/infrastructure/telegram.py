@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
+import structlog
 from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
@@ -103,6 +104,8 @@ _UNSUPPORTED = {
     "contact": "contacts",
     "poll": "polls",
 }
+
+log = structlog.get_logger()
 
 
 class Telegram:
@@ -321,13 +324,18 @@ def _warm_up(bot: Bot) -> None:
 def _one_by_one(exc: ClientDecodeError) -> Sequence[Update]:
     """Updates of which one makes no sense to aiogram. It is let go; the others count."""
     data: object = exc.data
-    found = cast("dict[str, Any]", data).get("result") if isinstance(data, dict) else None
+    found: object = cast("dict[str, Any]", data).get("result") if isinstance(data, dict) else None
     updates: list[Update] = []
-    for entry in cast("list[dict[str, Any]]", found) if isinstance(found, list) else []:
+    for entry in cast("list[Any]", found) if isinstance(found, list) else []:
         try:
             updates.append(_update(TelegramUpdate.model_validate(entry)))
         except ValidationError:
-            updates.append(Update(int(entry["update_id"]), None))
+            is_object = isinstance(entry, dict)
+            number: object = cast("dict[str, Any]", entry).get("update_id") if is_object else None
+            if not isinstance(number, int):
+                continue
+            log.warning("update_not_understood", update=number)
+            updates.append(Update(number, None))
     if not updates:
         raise Unreachable("the answer is not one of the Bot API") from exc
     return updates
