@@ -2,8 +2,8 @@
 
 Features: long polling with confirmation by offset, one row of message ids for all private chats,
 HTML that is really parsed, limits, files both ways, edits that change nothing are refused, and
-troubles: `429`, `409`, `500`, a connection cut before (`cut`) or after (`lost`) it was done, and
-answers that wait until they are let go (`held`).
+troubles: `429`, `409`, `500`, pages that are no answer, a connection cut before (`cut`) or after
+(`lost`) it was done, and answers that wait until they are let go (an event).
 """
 
 import asyncio  # noqa: TID251 - the server library's own
@@ -50,6 +50,13 @@ class Refusal(Exception):
         super().__init__(description)
         self.status = status
         self.parameters = parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What stands between us and the service answers in its place."""
+
+    body: str
 
 
 class FakeTelegram:
@@ -112,6 +119,10 @@ class FakeTelegram:
             for n, w, c in (("small", 90, b"thumbnail"), ("large", 900, content))
         ]
         return self.writes(text, photo=photo, **more)
+
+    def happens(self, **what: Any) -> None:
+        """An update of any kind and shape."""
+        self._update(**what)
 
     def _message(self, chat: int, person: int) -> dict[str, Any]:
         kind = "private" if chat > 0 else "supergroup"
@@ -196,6 +207,8 @@ class FakeTelegram:
             return self._cut(request)
         if isinstance(trouble, Refusal):
             return _error(trouble)
+        if isinstance(trouble, Page):
+            return web.Response(text=trouble.body)
         try:
             result = await getattr(self, f"_{method}")(arguments, files)
         except Refusal as refusal:

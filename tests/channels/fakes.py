@@ -73,6 +73,8 @@ class FakeMessaging:
         self.files: dict[str, bytes] = {}
         self.refuses: set[str] = set()
         self.requests = 0
+        self.repeats = 0
+        """So often it tells again what was confirmed already."""
         self._updates: list[Update] = []
         self._last_id = 10
         self._last_update = 500
@@ -143,7 +145,10 @@ class FakeMessaging:
 
     async def receive(self, after: int | None) -> Sequence[Update]:
         await self._weathered()
-        self._updates = [u for u in self._updates if after is None or u.number > after]
+        if self.repeats:
+            self.repeats -= 1
+        else:
+            self._updates = [u for u in self._updates if after is None or u.number > after]
         with anyio.move_on_after(30):
             while not self._updates:
                 await self._changed.wait()

@@ -153,3 +153,12 @@ async def test_a_button_press_is_acknowledged_at_once_also_when_nothing_can_be_s
         scene.service.presses("Approve", asked)
         await scene.settles(2 * MINUTE)
         assert scene.service.acknowledged[-1][1] == "Approved"
+
+
+async def test_an_update_that_the_service_tells_again_counts_once() -> None:
+    async with a_chat() as scene:
+        scene.service.repeats = 5
+        await scene.says("/help")
+        await scene.says("/help")
+        assert scene.service.repeats == 0
+        assert len([text for text in scene.service.texts() if "Write to the agent" in text]) == 2

@@ -8,6 +8,7 @@ from tests.channels.fake_telegram import (
     GROUP,
     PERSON,
     FakeTelegram,
+    Page,
     Refusal,
     conflict,
     too_many,
@@ -15,6 +16,11 @@ from tests.channels.fake_telegram import (
 from tests.channels.telegram_scenes import a_telegram_chat
 from tests.channels.telegram_scenes import anyio_backend as anyio_backend
 
+STICKER = {
+    "file_id": "s", "file_unique_id": "s", "type": "regular", "width": 1, "height": 1,
+    "is_animated": False, "is_video": False,
+}  # fmt: skip
+FORWARDED = {"type": "hidden_user", "date": 1, "sender_user_name": "\u202egnihtemos"}
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 64
 
 
@@ -155,6 +161,42 @@ async def test_a_group_is_answered_in_the_group(tmp_path: Path) -> None:
         await scene.telegram.until_text("answer to in the group", GROUP)
         assert scene.telegram.texts(PERSON) == []
         assert not any("stranger" in text for text in scene.telegram.texts(GROUP))
+
+
+async def test_what_nobody_expects_of_the_service_stops_nothing(tmp_path: Path) -> None:
+    """Updates of unknown kinds and shapes, buttons never sent, pages instead of answers."""
+    async with a_telegram_chat(tmp_path) as scene:
+        telegram = scene.telegram
+        page = "<html><body>502 Bad Gateway</body></html>"
+        nonsense = Page('{"ok": true, "result": ["x", {}]}')
+        telegram.troubles["getUpdates"].extend([Page(page), nonsense])
+        telegram.troubles["sendMessage"].append(Page(page))
+        telegram.happens(poll={"id": "1"})
+        telegram.happens(channel_post={"message_id": "not a number"})
+        telegram.happens(edited_message={"message_id": 1})
+        telegram.happens(message={"message_id": 3})
+        telegram.happens(callback_query={"id": "9", "from": {"id": PERSON}, "data": "x"})
+        telegram.presses_data("decide 1 0 approve", 11)
+        telegram.presses_data("\u202e" * 20, 11)
+        telegram.writes("", sticker=STICKER)
+        telegram.writes("x" * 4096 + " \U0001f469\u200d\U0001f680", forward_origin=FORWARDED)
+        telegram.writes("/stop@another_bot")
+        telegram.writes("/help@roost_test_bot")
+        await telegram.until_text("Write to the agent")
+        await telegram.until_text("\U0001f469\u200d\U0001f680")
+        await telegram.until_text("I can't take stickers")
+        await telegram.until_true(lambda: len(telegram.acknowledged) == 2)
+        assert all("too old" in words for _, words in telegram.acknowledged)
+        assert not any("another_bot" in text for text in telegram.texts())
+
+
+async def test_a_revoked_token_is_said(tmp_path: Path) -> None:
+    telegram = FakeTelegram()
+    telegram.troubles["getUpdates"].append(Refusal(401, "Unauthorized"))
+    async with a_telegram_chat(tmp_path, telegram) as scene:
+        await telegram.until_true(lambda: telegram.count("getUpdates") > 0)
+        await scene.reports.until("refused")
+        assert "token is not accepted" in scene.reports.last.detail
 
 
 async def test_the_commands_are_offered_to_the_service(tmp_path: Path) -> None:

@@ -326,7 +326,8 @@ def _one_by_one(exc: ClientDecodeError) -> Sequence[Update]:
     data: object = exc.data
     found: object = cast("dict[str, Any]", data).get("result") if isinstance(data, dict) else None
     updates: list[Update] = []
-    for entry in cast("list[Any]", found) if isinstance(found, list) else []:
+    entries: list[Any] = found if isinstance(found, list) else []
+    for entry in entries:
         try:
             updates.append(_update(TelegramUpdate.model_validate(entry)))
         except ValidationError:
