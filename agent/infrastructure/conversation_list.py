@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -58,13 +58,6 @@ class _Read:
     title: str = ""
     name: str = ""
     messages: set[str] = field(default_factory=set[str])
-
-
-class _Stat(NamedTuple):
-    # Ten thousand of them are made at the first list: a frozen dataclass takes three times as long.
-    changed: int
-    size: int
-    inode: int
 
 
 def _stat(name: str, folder: int) -> os.stat_result:
@@ -117,7 +110,9 @@ class ConversationList:
         self._folder = folder
         self._stat = stat
         self._recent = recent
-        self._stats: dict[str, _Stat] = {}
+        # When each changed, and nothing more: ten thousand of anything that holds other things take
+        # as long to make as to ask the kernel for.
+        self._changed: dict[str, int] = {}
         self._held: set[str] = set()
         self._read: dict[str, _Read] = {}
 
@@ -127,19 +122,19 @@ class ConversationList:
             self._look()
         except FileNotFoundError:
             return []
-        newest = heapq.nlargest(_KEPT, self._stats.items(), key=lambda item: item[1].changed)
+        newest = heapq.nlargest(_KEPT, self._changed.items(), key=itemgetter(1))
         found: list[ConversationSummary] = []
         kept: dict[str, _Read] = {}
-        for name, stat in newest:
+        for name, changed in newest:
             if len(found) == MOST:
                 break
-            kept[name] = read = self._up_to_date(name, stat)
+            kept[name] = read = self._up_to_date(name)
             if read.messages:
                 found.append(
                     ConversationSummary(
                         read.id or name.removesuffix(_SUFFIX),
                         read.name or read.title or "(no text)",
-                        _rfc3339(stat.changed),
+                        _rfc3339(changed),
                         len(read.messages),
                     )
                 )
@@ -157,32 +152,35 @@ class ConversationList:
             changed = files
         else:
             changed = {stem + _SUFFIX for stem in noted} | held | self._held
-            changed = (changed & files) | (files - self._stats.keys())
-        for gone in self._stats.keys() - files:
-            del self._stats[gone]
+            changed = (changed & files) | (files - self._changed.keys())
+        for gone in self._changed.keys() - files:
+            del self._changed[gone]
         self._held = held
         self._look_at(changed)
 
     def _look_at(self, names: Iterable[str]) -> None:
         folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            look, stats = self._stat, self._stats
+            look, changed = self._stat, self._changed
             for name in names:
                 try:
-                    stat = look(name, folder)
+                    changed[name] = look(name, folder).st_mtime_ns
                 except OSError:
-                    stats.pop(name, None)
-                else:
-                    stats[name] = _Stat(stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                    changed.pop(name, None)
         finally:
             os.close(folder)
 
-    def _up_to_date(self, name: str, stat: _Stat) -> _Read:
+    def _up_to_date(self, name: str) -> _Read:
+        path = f"{self._folder}/{name}"
         read = self._read.get(name)
-        if read is None or read.inode != stat.inode or read.offset > stat.size:
-            read = _Read(stat.inode)
-        if read.offset < stat.size:
-            with suppress(OSError), (self._folder / name).open("rb") as file:
+        try:
+            stat = os.stat(path)  # noqa: PTH116 - of hundreds, at each list
+        except OSError:
+            return read or _Read()
+        if read is None or read.inode != stat.st_ino or read.offset > stat.st_size:
+            read = _Read(stat.st_ino)
+        if read.offset < stat.st_size:
+            with suppress(OSError), Path(path).open("rb") as file:
                 file.seek(read.offset)
                 for line in file:
                     if not line.endswith(b"\n"):
