@@ -43,6 +43,8 @@ async def run(
     """Have the input run, and stream that run to its end. Raises Refused."""
     is_ours = settings.own_worker
     asks = is_ours and visit.follower.inside is None
+    # What can't be read in the input is refused before anything is run.
+    telling = _Telling(stream, _outgoing(given), settings.keep_alive_interval)
     visit.open(agent.options())
     if asks:
         visit.ask("find_run", {"runId": given.run_id})
@@ -54,7 +56,6 @@ async def run(
     frame = given.frame(join.snapshot, own_run=is_ours)
     visit.threads.handle(visit.follower, frame)
     first, run_id = await visit.run_started(given.run_id, is_named=is_ours)
-    telling = _Telling(stream, _outgoing(given), settings.keep_alive_interval)
     telling.outgoing.guard.know(list(given.messages))
     telling.outgoing.rename(run_id, given.run_id)
     await telling.tell_all(visit, [first], receive)

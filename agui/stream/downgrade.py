@@ -37,7 +37,7 @@ _TRUE = Raw(b"true")
 def is_old(declared: str | None) -> bool:
     """Whether a client that declares this version speaks something older than 1.0."""
     major = (declared or "0").partition(".")[0]
-    return not major.isdecimal() or int(major) < 1
+    return not major.isdecimal() or not major.lstrip("0")
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Streams whose client is quiet, slow or one too many, in front of a fake registry."""
+"""Clients that are quiet, slow, one too many, or odd, in front of a fake registry."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -40,11 +40,12 @@ def threads_that_run() -> FakeThreads:
 
 
 @asynccontextmanager
-async def posted(scene: Scene, thread: str = "c1") -> AsyncGenerator[SocketStream]:
+async def posted(scene: Scene, thread: str = "c1", **members: Any) -> AsyncGenerator[SocketStream]:
     """A run that was asked for; nothing of the answer has been read."""
-    given: dict[str, Any] = {"threadId": thread, "runId": "r1", "messages": []}
+    given: dict[str, Any] = {"threadId": thread, "runId": "r1", "messages": [], **members}
     given["forwardedProps"] = {"project_dir": "/work"}
-    body = json.dumps(given)
+    # Python writes an infinity in a way that is no JSON: a number out of range stands for it.
+    body = json.dumps(given).replace("Infinity", "1e999")
     head = (
         f"POST /agui/agent/default/run HTTP/1.1\r\nHost: 127.0.0.1:{scene.port}\r\n"
         f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
@@ -115,3 +116,22 @@ async def test_one_request_too_many_is_told_to_come_again() -> None:
         assert said.startswith(b"HTTP/1.1 429 ")
         assert b"retry-after: 5\r\n" in said
     assert len(threads.detached) == 1
+
+
+async def test_a_state_that_cannot_be_read_is_refused_before_anything_is_run() -> None:
+    threads = threads_that_run()
+    state = {"a": float("inf")}
+    async with binding(threads, own_worker=False) as scene, posted(scene, state=state) as stream:
+        said = await until(stream, b"bad_input")
+        assert said.startswith(b"HTTP/1.1 400 ")
+    assert threads.frames == []
+
+
+async def test_a_version_of_any_length_is_a_version() -> None:
+    for version in ("9" * 5000, "0" * 5000, "1.0", "x"):
+        threads = threads_that_run()
+        async with (
+            binding(threads, own_worker=False) as scene,
+            posted(scene, protocolVersion=version) as stream,
+        ):
+            assert b"RUN_STARTED" in await until(stream, b"\n\n")
