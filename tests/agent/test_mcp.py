@@ -50,6 +50,17 @@ def http_server() -> Generator[tuple[str, list[dict[str, str]]]]:
             headers.append({name.lower(): value for name, value in self.headers.items()})
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             body = b""
+            called = request.get("params", {}).get("name")
+            if called == "die":  # half of an answer, and nothing more
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", "1000")
+                self.end_headers()
+                self.wfile.write(b'{"jsonrpc"')
+                self.close_connection = True
+                threading.Thread(target=server.shutdown).start()
+                server.socket.close()
+                return
             if "id" in request:
                 answered = mcp_stdio_server.answer(request, 0)
                 body = json.dumps({"jsonrpc": "2.0", "id": request["id"], **answered}).encode()
@@ -132,6 +143,20 @@ async def test_a_server_over_http_lends_its_tools_and_gets_its_headers(tmp_path:
             assert servers.state()[0]["status"] == "ready", servers.state()
             assert (await call(servers, "mcp__web__add", a=1, b=2)).output == "3"
         assert all(each["x-token"] == "t" for each in headers)
+
+
+async def test_a_server_over_http_that_dies_in_a_call_fails_that_call_and_blocks_nothing(
+    tmp_path: Path,
+) -> None:
+    """Who is hurt: whose turn waits for an answer of which half came."""
+    with http_server() as (url, _):
+        async with serving(tmp_path, ServerConfig(name="web", url=url)) as servers:
+            cut_off = await call(servers, "mcp__web__die")
+            assert not cut_off.success
+            assert cut_off.error
+            again = await call(servers, "mcp__web__add", a=1, b=2)
+            assert not again.success
+            assert again.error
 
 
 async def test_what_only_reads_is_what_the_user_says(tmp_path: Path) -> None:

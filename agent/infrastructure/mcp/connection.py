@@ -143,7 +143,8 @@ async def _entered(
             stderr.sink.close()  # the server has its own; the last one to close it has ended
         yield
     finally:
-        with anyio.move_on_after(_CLOSING, shield=True):
+        # Closing a connection that broke raises what broke it once more; the call has told it.
+        with anyio.move_on_after(_CLOSING, shield=True), contextlib.suppress(Exception):
             await stack.aclose()
 
 
