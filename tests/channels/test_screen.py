@@ -21,6 +21,19 @@ def test_too_many_posts_leave_a_note_where_some_are_missing() -> None:
     assert texts[-1] == f"message {MOST_POSTS + 49}"
 
 
+def test_a_button_of_another_life_with_the_same_numbers_presses_nothing() -> None:
+    """Numbers begin anew when what was kept is lost; the phone still shows what was sent before."""
+    names: list[str] = []
+    for key in ("ask:1:0:call-of-then", "ask:1:0:call-of-now"):
+        _, screen = a_screen()
+        screen.put(Post(key=key, text="?", buttons=[[Button("Approve", "decide 1 0 approve")]]), 0)
+        step = screen.next_step(10.0)
+        assert step is not None
+        names.append(step.message.buttons[0][0][1])
+        known = [pressed(screen.posts, name) is not None for name in names]
+    assert known == [False, True]
+
+
 def test_a_file_that_is_refused_becomes_words() -> None:
     _, screen = a_screen()
     screen.put(Post(key="f", text="here", file=OutFile(name="big.zip", path="/x")), 0.0)

@@ -326,8 +326,7 @@ def _one_by_one(exc: ClientDecodeError) -> Sequence[Update]:
     data: object = exc.data
     found: object = cast("dict[str, Any]", data).get("result") if isinstance(data, dict) else None
     updates: list[Update] = []
-    entries: list[Any] = found if isinstance(found, list) else []
-    for entry in entries:
+    for entry in cast("Sequence[object]", found if isinstance(found, list) else ()):
         try:
             updates.append(_update(TelegramUpdate.model_validate(entry)))
         except ValidationError:
