@@ -68,7 +68,11 @@ class Supply:
             chosen = dict(self._conversation.choices)
             if base.is_one_task:
                 # For this task only, and until it is chosen otherwise: a plan is accepted.
-                still = {k: v for k, v in base.given.items() if made.get(k) == self._found.get(k)}
+                still: dict[Choice, str] = {
+                    what: value
+                    for what, value in base.given.items()
+                    if made.get(what) == self._found.get(what)
+                }
                 chosen.update(still)
             self._current = self._with_choices(base, chosen)
         return self._current

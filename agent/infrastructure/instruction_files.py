@@ -47,7 +47,10 @@ def _up_to_root(folder: Path) -> Iterator[Path]:
 
 def _read(path: Path, root: Path) -> str:
     """Its text; nothing when there is no such file. Raises OSError."""
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except RuntimeError as exc:
+        raise OSError("its links lead round in a circle") from exc
     if not real.is_file():
         return ""
     if root not in real.parents:

@@ -93,6 +93,8 @@ def read_skill(path: Path, scope: Scope) -> Skill:
     """Raises BrokenSkill, OSError."""
     import yaml
 
+    if not path.is_file():
+        raise BrokenSkill("it is no file")  # a named pipe would keep who opens it for ever
     with path.open("rb") as file:
         head = file.read(_HEAD).decode("utf-8", "replace")
     matter = _FRONT_MATTER.match(head)
@@ -100,7 +102,7 @@ def read_skill(path: Path, scope: Scope) -> Skill:
         raise BrokenSkill("it does not begin with front matter between two lines of '---'")
     try:
         values: object = yaml.safe_load(matter.group(1))
-    except yaml.YAMLError as exc:
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise BrokenSkill("its front matter is not YAML: " + " ".join(str(exc).split())) from exc
     fields = cast(dict[str, object], values) if isinstance(values, dict) else {}
     name, description = fields.get("name"), fields.get("description")

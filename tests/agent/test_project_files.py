@@ -222,6 +222,8 @@ def test_skills_come_from_three_places_and_the_nearer_one_hides(tmp_path: Path) 
         "---\nname: x\n---\n",
         "---\nname: 3\ndescription: y\n---\n",
         "---\nname: [\n---\n",
+        "---\nname: x\ndescription: 2001-99-99\n---\n",
+        f"---\nname: {'[' * 20_000}\n---\n",
     ],
 )
 def test_a_broken_skill_is_left_out_and_told_once(tmp_path: Path, text: str) -> None:
@@ -229,6 +231,15 @@ def test_a_broken_skill_is_left_out_and_told_once(tmp_path: Path, text: str) -> 
     log = FakeLog()
     skills = Skills(tmp_path, tmp_path / "h", log)
     assert skills.list() == skills.list() == []
+    assert log.names() == ["skill_skipped"]
+
+
+def test_a_skill_that_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Who is hurt: who opens a project with a named pipe in it, and never gets an answer."""
+    (tmp_path / ".roost/skills/pipe").mkdir(parents=True)
+    os.mkfifo(tmp_path / ".roost/skills/pipe/SKILL.md")
+    log = FakeLog()
+    assert Skills(tmp_path, tmp_path / "h", log).list() == []
     assert log.names() == ["skill_skipped"]
 
 

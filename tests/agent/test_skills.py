@@ -97,6 +97,14 @@ def test_instructions_that_lead_out_or_are_huge_are_held_in(tmp_path: Path) -> N
     assert log.names() == ["instructions_unread"]
 
 
+def test_instructions_whose_links_lead_in_a_circle_are_left_out(tmp_path: Path) -> None:
+    """Who is hurt: who opens such a checkout, and whose worker never becomes ready."""
+    (tmp_path / "AGENTS.md").symlink_to("AGENTS.md")
+    log = FakeLog()
+    assert project_instructions(tmp_path, log) == []
+    assert log.names() == ["instructions_unread"]
+
+
 async def test_the_model_names_a_conversation_after_its_first_run_and_a_person_always_wins() -> (
     None
 ):
