@@ -65,6 +65,7 @@ class Interrupts:
         """The answer did not become a run. Returns who gave it, when it is still there."""
         answerer, self._answerer = self._answerer, None
         self.is_answering = False
+        self.answered_by = None
         return answerer
 
     def forget(self, client: Client) -> None:

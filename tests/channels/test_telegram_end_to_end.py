@@ -8,6 +8,8 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
+from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
+from sessions.infrastructure.environment import worker_environment
 from tests.channels.fake_telegram import TOKEN, Refusal
 from tests.channels.real import a_real_channel
 from tests.channels.real import anyio_backend as anyio_backend
@@ -65,8 +67,17 @@ async def test_the_token_is_in_no_log_and_no_worker(tmp_path: Path) -> None:
             kept += [f.read_text() for f in channel.home.channel_reports.rglob("*.json")]
             shown = " ".join(telegram.texts())
     secret = TOKEN.partition(":")[2]
-    assert "ROOST_TELEGRAM__ALLOWED_CHATS" in environment
+    assert "PATH=" in environment
     assert secret not in environment
     assert secret not in json.dumps(logs, default=str)
     assert kept and secret not in str(kept)
     assert secret not in shown
+
+
+def test_the_token_is_kept_from_the_worker_itself() -> None:
+    """Its commands get even less than it does, so that they would not show it."""
+    environ = {"ROOST_TELEGRAM__TOKEN": TOKEN, "ROOST_TELEGRAM__ALLOWED_CHATS": "1"}
+    thread = ThreadKey("/p", ConversationId("c"))
+    made = worker_environment(environ, thread, ThreadOptions(), "t")
+    assert TOKEN not in made.values()
+    assert made["ROOST_TELEGRAM__ALLOWED_CHATS"] == "1"
