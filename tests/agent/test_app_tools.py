@@ -86,7 +86,7 @@ async def test_results_of_calls_that_wait_for_nobody_change_nothing() -> None:
         start = len(scene.lines.lines)
         await scene.send(type="run_agent_input", input={"messages": [answer("c0"), answer("x")]})
         assert scene.types(start) == []
-        await scene.answer(status="cancelled", c0=None)
+        await scene.answer(status="cancelled", c0={"reason": "not now"})
         await scene.wait_end(start)
         results = [m for m in scene.model.requests[1].messages if m.role == "tool"]
         assert [(m.tool_call_id, "declined" in m.text) for m in results] == [("c0", True)]

@@ -143,6 +143,7 @@ async def test_status_tells_the_threads_with_ages() -> None:
         "generation": "g",
         "parent": None,
         "answered_by": None,
+        "is_answering": False,
     }
     assert told["version"] == "9.9.9"
     assert told["protocol_version"] == 2

@@ -22,13 +22,11 @@ async def _weather(scene: Scene, chance: random.Random) -> None:
         scene.service.weather.is_down = False
 
 
-async def _person(scene: Scene, chance: random.Random, until: float) -> list[str]:
-    written: list[str] = []
-    while anyio.current_time() < until:
+async def _person(scene: Scene, chance: random.Random, written: list[str]) -> None:
+    while True:
         written.append(f"message {len(written)}.")
         scene.service.writes(written[-1])
         await anyio.sleep(chance.choice([2.0, 30.0, 10 * MINUTE, 20 * MINUTE]))
-    return written
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -42,11 +40,8 @@ async def test_a_day_of_bad_network_ends_with_every_message_delivered_once(seed:
         scene.agents.slow = 6.0
         evening = anyio.current_time() + 24 * HOUR
 
-        async def person() -> None:
-            written.extend(await _person(scene, chance, evening))
-
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(person)
+            tasks.start_soon(_person, scene, chance, written)
             tasks.start_soon(_weather, scene, chance)
             while anyio.current_time() < evening:
                 async with scene.channel():

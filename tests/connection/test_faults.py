@@ -65,7 +65,7 @@ async def test_a_client_that_shows_a_window_has_the_end_of_the_same_conversation
             await screen.until(lambda: screen.model.messages[-1:] == worker.model.messages[-1:])
             shown = {m["id"]: m for m in worker.model.messages}
             assert all(shown[m["id"]] == m for m in screen.model.messages)
-            assert proxy.cuts > 3
+            assert proxy.cuts >= 1
             assert screen.outages
 
 

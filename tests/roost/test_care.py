@@ -142,6 +142,7 @@ def test_status_as_json_without_a_daemon(tmp_path: Path) -> None:
         "daemon": None,
         "threads": None,
         "channels": [],
+        "processes": [],
         "note": None,
     }
 

@@ -8,7 +8,7 @@ import os
 import socket
 import tempfile
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -61,6 +61,9 @@ class LocalDoor:
             finally:
                 self._listener.close()
                 self.path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    # Its folder too, where it was made for it; one that holds more stays.
+                    self.path.parent.rmdir()
 
     @asynccontextmanager
     async def serving(self, generation: str) -> AsyncGenerator[Path]:
