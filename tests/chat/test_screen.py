@@ -173,6 +173,18 @@ async def test_a_question_is_answered_with_the_arrows_or_in_own_words() -> None:
             assert (said["selectedLabels"], said["otherText"]) == (chosen, words)
 
 
+async def test_a_question_can_not_move_the_cursor_of_the_terminal() -> None:
+    options = [{"label": "Green\x1b[2J", "description": "\x1b[1A"}]
+    asked = {"question": "Which\x1b]0;x\x07?", "header": "T\x1b[", "options": options}
+    async with a_chat() as screen:
+        await suspended(screen, question("q"), q=json.dumps({"questions": [asked]}))
+        assert "\x1b" not in screen.shown()
+        assert "Which⟨U+001B⟩" in screen.shown()
+        await screen.presses("enter")
+        ((_, (answer,)),) = screen.connection.asked
+        assert answer.payload["answers"][0]["selectedLabels"] == ["Green\x1b[2J"]
+
+
 async def test_several_options_may_be_chosen_where_that_is_allowed() -> None:
     options = [{"label": "a"}, {"label": "b"}, {"label": "c"}]
     only = {"question": "Which?", "options": options, "multiSelect": True}

@@ -48,6 +48,11 @@ def test_an_edit_is_shown_as_what_it_changes() -> None:
     assert "+three" in in_full("Edit", arguments)
 
 
+def test_what_hides_in_a_command_is_shown_before_it_is_approved() -> None:
+    hidden = json.dumps({"command": "echo safe\u202e; rm\u200b x\r"})
+    assert in_full("Bash", hidden) == "command: echo safe⟨U+202E⟩; rm⟨U+200B⟩ x⟨U+000D⟩"
+
+
 def test_a_command_is_shown_whole() -> None:
     command = "x" * 5000
     assert command in in_full("Bash", json.dumps({"command": command}))

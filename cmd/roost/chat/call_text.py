@@ -62,25 +62,34 @@ def in_full(name: str, arguments: str) -> str:
     """All that a person needs to see before they approve a call."""
     given = arguments_of(arguments)
     if not given:
-        return printable(arguments)
+        return unhidden(arguments)
     if name == "Edit" and isinstance(given.get("old"), str):
-        return f"{printable(str(given.get('path', '')))}\n{_diff(given)}"
+        return f"{unhidden(str(given.get('path', '')))}\n{_diff(given)}"
     lines: list[str] = []
     for key, value in given.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        text = printable(text)
+        text = unhidden(text)
         lines.append(f"{key}:\n{text}" if "\n" in text else f"{key}: {text}")
     return "\n".join(lines)
 
 
+def unhidden(text: str) -> str:
+    """What can't be seen by its number: nobody must approve another command than they read."""
+    return "".join(c if _is_plain(c) else f"⟨U+{ord(c):04X}⟩" for c in text)
+
+
 def printable(text: str) -> str:
     """Without what would move a terminal's cursor or colours: a tool's output is not ours."""
-    return "".join(c for c in text if c in "\n\t" or c.isprintable())
+    return "".join(c for c in text if _is_plain(c))
+
+
+def _is_plain(character: str) -> bool:
+    return character in "\n\t" or character.isprintable()
 
 
 def _diff(given: dict[str, Any]) -> str:
-    old = printable(str(given.get("old", ""))).splitlines()
-    new = printable(str(given.get("new", ""))).splitlines()
+    old = unhidden(str(given.get("old", ""))).splitlines()
+    new = unhidden(str(given.get("new", ""))).splitlines()
     return "\n".join(list(difflib.unified_diff(old, new, lineterm="", n=2))[2:])
 
 

@@ -15,7 +15,7 @@ from textual.widgets import Input, OptionList, SelectionList, Static
 from textual.widgets.selection_list import Selection
 
 from connection.shapes import Answer
-from roost.chat.call_text import in_full
+from roost.chat.call_text import in_full, unhidden
 from roost.chat.decisions import Deciding, Decision, Question
 
 _KEYS = "[y] approve   [n] decline   [a] approve all that wait   [r] decline, and say why"
@@ -170,7 +170,9 @@ class DecisionPanel(Vertical, can_focus=True):
             self._draw_approval(current, deciding.place)
 
     def _draw_approval(self, decision: Decision, place: str) -> None:
-        what = Text.assemble("The agent wants to use ", (decision.tool or "a tool", "bold"))
+        what = Text.assemble(
+            "The agent wants to use ", (unhidden(decision.tool) or "a tool", "bold")
+        )
         if place:
             what.append(f"  ({place})", "dim")
         self.query_one("#what", Static).update(what)
@@ -178,7 +180,7 @@ class DecisionPanel(Vertical, can_focus=True):
         self._offer(self, _KEYS)
 
     def _draw_question(self, question: Question, place: str) -> None:
-        what = Text.assemble((question.header or "A question", "bold"), f"  {place}")
+        what = Text.assemble((unhidden(question.header) or "A question", "bold"), f"  {place}")
         self.query_one("#what", Static).update(what)
         self._show_full(question.text)
         if not question.options:
@@ -192,7 +194,7 @@ class DecisionPanel(Vertical, can_focus=True):
         options = self.query_one("#one", OptionList)
         options.clear_options()
         for label, description in question.options:
-            options.add_option(Text.assemble((label, "bold"), f"  {description}"))
+            options.add_option(_option(label, description))
         options.add_option(Text(_OWN_WORDS, "dim"))
         options.highlighted = 0
         options.display = True
@@ -202,7 +204,7 @@ class DecisionPanel(Vertical, can_focus=True):
         several = self._several
         several.clear_options()
         for label, description in question.options:
-            text = Text.assemble((label, "bold"), f"  {description}")
+            text = _option(label, description)
             several.add_options([Selection(text, label)])
         several.highlighted = 0
         several.display = True
@@ -225,4 +227,8 @@ class DecisionPanel(Vertical, can_focus=True):
         self.query_one("#keys", Static).update(Text(keys, "dim"))
 
     def _show_full(self, text: str) -> None:
-        self.query_one("#full", Static).update(Text(text))
+        self.query_one("#full", Static).update(Text(unhidden(text)))
+
+
+def _option(label: str, description: str) -> Text:
+    return Text.assemble((unhidden(label), "bold"), f"  {unhidden(description)}")

@@ -106,7 +106,7 @@ def _call(row: Row, unfolded: bool) -> Text:
     mark, style = ("●", "yellow") if result is None else ("✓", "green")
     if result is not None and not result.success:
         mark, style = "✗", "red"
-    shown = Text.assemble((f"{mark} ", style), (row.name, "bold"), "  ")
+    shown = Text.assemble((f"{mark} ", style), (printable(row.name), "bold"), "  ")
     shown.append(headline(row.name, row.text))
     if said := summary(row):
         shown.append(f"  → {said}", "dim")
