@@ -1,5 +1,7 @@
 """Both event loops for every async test that has no reason to name one."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -14,6 +16,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Write the golden transcripts (tests/golden) anew instead of comparing with them.",
     )
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs in its background with Ctrl-C ignored, and children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
