@@ -138,8 +138,10 @@ def test_one_decision_in_two_tabs_is_made_once(stage: Stage, panel: Panel) -> No
     buttons = [page.get_by_role("button", name="Approve") for page in (panel.page, other)]
     for button in buttons:
         expect(button).to_be_enabled()
-    for button in buttons:
-        button.evaluate("button => setTimeout(() => button.click())")
+    # Held first: the first click's effect takes the other button away.
+    held = [button.element_handle() for button in buttons]
+    for handle in held:
+        handle.evaluate("button => setTimeout(() => button.click())")
     for page in (panel.page, other):
         expect(page.locator(".call")).to_contain_text("done")
         expect(page.locator("[data-decision]")).to_have_count(0)
