@@ -393,9 +393,18 @@ class Registry:
                 thread.stop(anyio.current_time())
 
     def _forget_if_over(self, thread: Thread) -> None:
-        if thread.is_forgettable and self._threads.get(thread.key) is thread:
-            del self._threads[thread.key]
-            self._tell_watchers(thread.key, None)
+        """But for one with subagents: those are found by way of it when what is above it stops."""
+        name = thread.key.conversation_id
+        if (
+            not thread.is_forgettable
+            or self._threads.get(thread.key) is not thread
+            or any(other.parent == name for other in self._threads.values())
+        ):
+            return
+        del self._threads[thread.key]
+        self._tell_watchers(thread.key, None)
+        for other in [t for t in self._threads.values() if t.key.conversation_id == thread.parent]:
+            self._forget_if_over(other)
 
     def _changed(self, thread: Thread) -> None:
         view = thread.view()

@@ -4,6 +4,7 @@ Lines travel in batches, as the bytes that the worker wrote; only what the two h
 other is encoded. The same revision on both sides, or the daemon does not take the worker over.
 """
 
+import json
 import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -11,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-REVISION: Final = 1
+REVISION: Final = 2
 PAD_READY: Final = b"R"
 """What a launch pad says once; what it is sent is a byte and a connection for each fork."""
 PAD_REQUEST: Final = b"F"
@@ -50,7 +51,10 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a keeper needs to know, once."""
+    """Everything that a keeper needs to know, once.
+
+    Names and variables as the system's calls give them: they need not be text.
+    """
 
     keeper: str
     """Names the keeper, its files and its mark."""
@@ -66,8 +70,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     arguments: list[str]
     is_ours: bool
     """The command is this very program, so a fork can run the arguments."""
-    environ: dict[bytes, bytes]
-    """As bytes: a variable need not be text."""
+    environ: dict[str, str]
     open_files: int | None
     write_timeout: float
     stop_grace: float
@@ -76,9 +79,18 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     ring_bytes: int
     join_lines: int
     join_bytes: int
+    idle_timeout: float
+    approval_timeout: float
     durable_interrupts: bool
     announces_ready: bool
     group: Group | None = None
+
+
+class Noted(msgspec.Struct, frozen=True):
+    """What the next daemon has to know, and since when nobody needs the worker, if nobody does."""
+
+    note: bytes
+    idle_since: float | None = None
 
 
 class Launched(msgspec.Struct, frozen=True):
@@ -138,6 +150,19 @@ def header(kind: Kind, length: int) -> bytes:
 
 def told(kind: Kind, message: msgspec.Struct) -> bytes:
     return frame(kind, msgspec.msgpack.encode(message))
+
+
+def told_launch(launch: Launch) -> bytes:
+    """As ASCII JSON, the one encoding here that takes names which are no text."""
+    return frame(Kind.LAUNCH, json.dumps(msgspec.to_builtins(launch)).encode())
+
+
+def heard_launch(payload: bytes) -> Launch:
+    """Raises BadFrames."""
+    try:
+        return msgspec.convert(json.loads(payload), Launch)
+    except (ValueError, RecursionError, msgspec.MsgspecError) as exc:
+        raise BadFrames(str(exc)) from exc
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from sessions.domain import frames, lines
 from sessions.domain.backlog import Backlog
 from sessions.domain.frames import BadFrame
 from sessions.domain.joining import OpenRun
-from sessions.domain.keeper_frames import Gone, Kind, Launch, header, told
+from sessions.domain.keeper_frames import Gone, Kind, Launch, Noted, header, told
 from sessions.domain.kept import Kept
 from sessions.domain.lines import BadLine, Line
 from sessions.domain.splitter import LineTooLong
@@ -74,7 +74,7 @@ class Keeping:
     inbox: deque[bytes] = field(default_factory=deque[bytes])
     """What is to be written to the worker, with newlines."""
     ended_because: str | None = None
-    """The worker broke the protocol, and is ended for it."""
+    """Why the keeper ended its worker, where that was not its daemon's wish."""
     sequence: int = 0
     _standing: Standing = field(init=False)
     _waiting: Waiting = field(default_factory=Waiting)
@@ -91,7 +91,11 @@ class Keeping:
     thread is told with its run's id, by number."""
     _dropped_to: int = 0
     _quiet_since: float = 0.0
+    """When the last run or background job ended."""
     _alone_since: float = 0.0
+    """When the last daemon went away."""
+    _unneeded_since: float | None = None
+    """Since when nobody needs the worker, as its daemon last said."""
     _inbox_bytes: int = 0
     _is_deaf: bool = False
     _stuck_since: float | None = None
@@ -203,8 +207,8 @@ class Keeping:
             replies=self._waiting.reply_keys(),
             approvals=list(self._approvals),
             browsing=list(self._browsing),
-            quiet_since=self._quiet_since,
-            alone_since=self._alone_since,
+            idle_since=self._idle_since,
+            is_stopping=self._stop_by is not None,
         )
 
     def detached(self, now: float) -> None:
@@ -212,6 +216,10 @@ class Keeping:
         self.is_attached = False
         self.backlog.clear()
         self._alone_since = now
+
+    def noted(self, noted: Noted) -> None:
+        """The daemon leaves word for the one after it. The last counts."""
+        self.note, self._unneeded_since = noted.note, noted.idle_since
 
     def line_for_worker(self, line: bytes, now: float) -> None:
         """Pass a line on, and remember what it asks for."""
@@ -240,6 +248,8 @@ class Keeping:
             due.append(self._stop_by + _INSISTING[self._signals_sent][0])
         if self._stuck_since is not None:
             due.append(self._stuck_since + self.launch.write_timeout)
+        if (idle_end := self._idle_end) is not None:
+            due.append(idle_end)
         return min(due, default=None)
 
     def due(self, now: float) -> Signal | None:
@@ -248,6 +258,9 @@ class Keeping:
         if stuck is not None and stuck + self.launch.write_timeout <= now:
             self._stuck_since = None
             return self.fail(f"did not read its input for {self.launch.write_timeout:g} s")
+        if (idle_end := self._idle_end) is not None and idle_end <= now:
+            self.ended_because = "was stopped, because nobody needed it and no daemon ran"
+            self.stop(self.launch.stop_grace, now)
         if self._stop_by is not None and self._signals_sent < len(_INSISTING):
             after, signal = _INSISTING[self._signals_sent]
             if self._stop_by + after <= now:
@@ -335,6 +348,21 @@ class Keeping:
         elif not (self._has_announced and self.launch.announces_ready):
             # It could not begin: that answered everyone who waited for a snapshot.
             self._waiting.take_openings()
+
+    @property
+    def _idle_since(self) -> float:
+        left = self._alone_since if self._unneeded_since is None else self._unneeded_since
+        return max(self._quiet_since, left)
+
+    @property
+    def _idle_end(self) -> float | None:
+        """Until when the worker goes on without a daemon; with one, that is the daemon's to say."""
+        if self.is_attached or self._stop_by is not None or self._is_busy:
+            return None
+        launch = self.launch
+        return self._idle_since + self._standing.keeps_for(
+            launch.idle_timeout, launch.approval_timeout
+        )
 
     @property
     def _is_busy(self) -> bool:

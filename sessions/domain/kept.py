@@ -14,8 +14,6 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: str
     token: str
     """The worker's own, by which clients from inside it are known."""
-    idle_since: float | None = None
-    """Since when nobody needs the worker, on the machine's monotonic clock."""
     model: str | None = None
     mode: str | None = None
     system_prompt: str | None = None
@@ -27,14 +25,11 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, generation: Generation, token: str, options: ThreadOptions, idle_since: float | None
-    ) -> "Note":
+    def of(cls, generation: Generation, token: str, options: ThreadOptions) -> "Note":
         subagent = options.subagent
         return cls(
             generation=generation,
             token=token,
-            idle_since=idle_since,
             model=options.model,
             mode=options.mode,
             system_prompt=options.system_prompt,
@@ -106,7 +101,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The tool requests that wait for a person, by tool call id."""
     browsing: list[str]
     """The browser commands whose result the worker waits for, by id."""
-    quiet_since: float
-    """When the last run or background job ended, on the monotonic clock."""
-    alone_since: float
-    """When the daemon before went away."""
+    idle_since: float
+    """Since when nobody needs the worker but for what is open in it, on the monotonic clock."""
+    is_stopping: bool
+    """It was asked to end already."""

@@ -79,10 +79,11 @@ class Worker(Protocol):
         A later call with a shorter grace hurries. The lines go on until the worker is gone.
         """
 
-    def remember(self, note: bytes) -> None:
+    def remember(self, note: bytes, idle_since: float | None) -> None:
         """Leave a note with the worker, for the daemon that looks after it next. The last counts.
 
-        Nothing comes of it where workers end with their daemon.
+        With it goes since when nobody needs the worker, if nobody does. Nothing comes of either
+        where workers end with their daemon.
         """
 
     def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:

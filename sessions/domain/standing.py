@@ -64,6 +64,10 @@ class Standing:
         self.running_jobs = running_jobs
         self.interrupts.is_answering = is_answering
 
+    def keeps_for(self, idle_timeout: float, approval_timeout: float) -> float:
+        """How long a worker that nobody needs is kept: longer when it waits for a person."""
+        return max(idle_timeout, approval_timeout) if self.interrupts.open else idle_timeout
+
     def activity_snapshot(self, peeked: Line, line: bytes) -> bool:
         """Whether the line is the activity's content from here on."""
         keeps = lines.keeps_existing(line)

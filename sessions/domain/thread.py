@@ -80,7 +80,7 @@ class Thread:
     """How often the state outgrew what is kept of it for joiners."""
     _worker: Worker | None = None
     _token: str = ""
-    _noted: Note | None = None
+    _noted: tuple[Note, float | None] | None = None
     """What was last left with the worker."""
     _is_ready: bool = False
     _has_spoken: bool = False
@@ -278,9 +278,10 @@ class Thread:
             text = "the daemon was started again meanwhile; the outcome is unknown"
             with suppress(WorkerLost):
                 worker.send(frames.browser_failed(command_id, text))
-        alone_since = kept.alone_since if note.idle_since is None else note.idle_since
-        self._idle_since = max(kept.quiet_since, alone_since)
+        self._idle_since = kept.idle_since
         self._settle(now)
+        if kept.is_stopping:
+            self.stop(now)
 
     def launch_failed(self, reason: str, now: float) -> None:
         """No worker came to be: everybody who waits for it is told."""
@@ -352,6 +353,11 @@ class Thread:
     # What others ask
 
     @property
+    def parent(self) -> str | None:
+        """The conversation of the thread that this one is a subagent of, as it was recorded."""
+        return self.options.subagent.parent if self.options.subagent else None
+
+    @property
     def is_forgettable(self) -> bool:
         """Nothing is left to remember: no worker, no follower, nobody waiting."""
         return self.phase is Phase.ABSENT and not self._followers and not self._waiting.held
@@ -418,7 +424,7 @@ class Thread:
             generation=self.generation if self._worker else None,
             since=self._status_since,
             answered_by=self._interrupts.answered_by,
-            parent=self.options.subagent.parent if self.options.subagent else None,
+            parent=self.parent,
             cursor=self._ring.cursor if self._worker and self._ring else None,
         )
 
@@ -765,10 +771,9 @@ class Thread:
         """Until when a worker that nobody needs is kept."""
         if self.phase is not Phase.RUNNING or self._idle_since is None:
             return None
-        keep = self.settings.idle_timeout
-        if self._interrupts.open:
-            keep = max(keep, self.settings.approval_timeout)
-        return self._idle_since + keep
+        return self._idle_since + self._standing.keeps_for(
+            self.settings.idle_timeout, self.settings.approval_timeout
+        )
 
     def _settle(self, now: float) -> None:
         """Bring what is derived up to date: the status, and since when nobody needs the worker."""
@@ -794,10 +799,10 @@ class Thread:
         """Let the worker's next daemon know what only this one does."""
         if self._worker is None or self.generation is None:
             return
-        note = Note.of(self.generation, self._token, self.options, self._idle_since)
-        if note != self._noted:
-            self._noted = note
-            self._worker.remember(encode_note(note))
+        note = Note.of(self.generation, self._token, self.options)
+        if (note, self._idle_since) != self._noted:
+            self._noted = (note, self._idle_since)
+            self._worker.remember(encode_note(note), self._idle_since)
 
     def _present_status(self) -> str:
         if self.phase in (Phase.STOPPING, Phase.LAUNCHING):

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PREFIX = "roost-"
-# What was killed leaves its group in microseconds, and for what waits for a disk nobody waits long.
+# What was killed leaves its group in microseconds, and for what waits for a disk nobody waits long:
+# the next sweep removes its group.
 _LOOK_EVERY = 0.002
+_KILL_TIMEOUT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +28,17 @@ class ControlGroup:
 
     def make(self, memory: int | None, processes: int | None) -> None:
         """Make it, with limits where there are any. Raises OSError."""
-        if memory is not None or processes is not None:
-            self._write_to(self.folder.parent, "cgroup.subtree_control", "+memory +pids")
+        if not (self.folder.parent / "cgroup.controllers").exists():
+            # Any folder takes a file that is called a limit.
+            raise OSError(errno.EINVAL, "the folder above it is no control group")
+        limits = {"memory": memory, "pids": processes}
+        wanted = " ".join(f"+{name}" for name, limit in limits.items() if limit is not None)
+        if wanted:
+            self._write_to(self.folder.parent, "cgroup.subtree_control", wanted)
         self.folder.mkdir(exist_ok=True)
-        if memory is not None:
-            self._write("memory.max", str(memory))
-        if processes is not None:
-            self._write("pids.max", str(processes))
+        for name, limit in limits.items():
+            if limit is not None:
+                self._write(f"{name}.max", str(limit))
 
     def join(self) -> None:
         """Put the calling process into it, and so all that it will start. Raises OSError."""
@@ -40,8 +46,14 @@ class ControlGroup:
 
     def kill(self) -> None:
         """SIGKILL for everything in it, whatever it forks meanwhile."""
-        with suppress(OSError):
-            self._write("cgroup.kill", "1")
+        with suppress(OSError), (self.folder / "cgroup.kill").open("r+") as file:
+            file.write("1")
+
+    def end(self) -> None:
+        """Kill what is in it, and remove it. Raises OSError."""
+        self.kill()
+        if not self.remove(_KILL_TIMEOUT):
+            raise OSError(errno.EBUSY, "something in it does not end", str(self.folder))
 
     def remove(self, patience: float) -> bool:
         """Remove it, with what was made inside. False: there is still something in it."""

@@ -4,6 +4,7 @@ import errno
 import os
 import tempfile
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 _READ_BYTES = 256 * 1024
@@ -16,7 +17,7 @@ class FileSpool:
     folder: Path
     max_bytes: int
     """The file's size, with what was taken from it since it was last empty."""
-    _fd: int = -1
+    _file: FileIO | None = None
     _begin: int = 0
     _end: int = 0
 
@@ -24,21 +25,21 @@ class FileSpool:
         """Keep all of it or, raising OSError, nothing."""
         if self._end + len(data) > self.max_bytes:
             raise OSError(errno.ENOSPC, "the spool is as large as it may get")
-        if self._fd < 0:
-            self._fd, name = tempfile.mkstemp(prefix=".spool-", dir=self.folder)
-            os.unlink(name)  # noqa: PTH108 (a name that mkstemp gave)
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(buffering=0, dir=self.folder)  # noqa: SIM115
         view = memoryview(data)
         at = self._end
         while view:
-            written = os.pwrite(self._fd, view, at)
+            written = os.pwrite(self._file.fileno(), view, at)
             view, at = view[written:], at + written
         self._end = at
 
     def take(self) -> bytes:
         """The oldest bytes; empty when there are none."""
-        if self._begin == self._end:
+        if self._file is None or self._begin == self._end:
             return b""
-        data = os.pread(self._fd, min(_READ_BYTES, self._end - self._begin), self._begin)
+        count = min(_READ_BYTES, self._end - self._begin)
+        data = os.pread(self._file.fileno(), count, self._begin)
         self._begin += len(data)
         if self._begin == self._end:
             self.clear()
@@ -49,6 +50,6 @@ class FileSpool:
 
     def clear(self) -> None:
         self._begin = self._end = 0
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None

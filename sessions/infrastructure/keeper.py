@@ -6,7 +6,6 @@ shared, and whatever is worth a log line is told to the daemon.
 """
 
 import os
-import selectors
 import signal
 import socket
 import struct
@@ -32,9 +31,11 @@ from sessions.domain.keeper_frames import (
     Kind,
     Launch,
     Launched,
+    Noted,
     Refused,
     Stop,
     frame,
+    heard_launch,
     told,
 )
 from sessions.domain.keeping import Keeping
@@ -44,6 +45,7 @@ from sessions.infrastructure.descendants import become_subreaper, end_descendant
 from sessions.infrastructure.file_spool import FileSpool
 from sessions.infrastructure.keeper_files import Descriptor, KeeperFiles, Outcome
 from sessions.infrastructure.marks import VARIABLE, Mark, Role, process_start, set_name
+from sessions.infrastructure.readiness import READ, WRITE, Readiness
 from sessions.infrastructure.worker_process import (
     Program,
     WorkerProcess,
@@ -99,8 +101,8 @@ def _told_launch(link: socket.socket) -> Launch | None:
         while chunk := link.recv(_LINK_READ_BYTES):
             for kind, payload in splitter.feed(chunk):
                 if kind is Kind.LAUNCH:
-                    return msgspec.msgpack.decode(payload, type=Launch)
-    except (OSError, BadFrames, msgspec.MsgspecError):
+                    return heard_launch(payload)
+    except (OSError, BadFrames):
         pass
     return None
 
@@ -124,8 +126,7 @@ def _launched(
         # A handler must be there for the wake-up; what a signal means is decided in the loop.
         signal.signal(signum, _wake_up)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-    environ = {os.fsdecode(n): os.fsdecode(v) for n, v in launch.environ.items()}
-    environ[VARIABLE] = str(Mark(launch.home, Role.WORKER, launch.keeper))
+    environ = launch.environ | {VARIABLE: str(Mark(launch.home, Role.WORKER, launch.keeper))}
 
     group = ControlGroup(Path(launch.group.folder)) if launch.group is not None else None
     if launch.group is not None and group is not None:
@@ -203,8 +204,7 @@ class Keeper:
         self._wakeup = wakeup
         self._listener: socket.socket | None = None
         self._claims: dict[int, _Claim] = {}
-        self._selector = selectors.DefaultSelector()
-        self._interests: dict[int, int] = {}
+        self._readiness = Readiness()
         self._ended: str | None = None
         self._leave_by: float | None = None
         self._is_done = False
@@ -244,8 +244,7 @@ class Keeper:
             self._write_link()
             self._write_worker()
             self._watch()
-            for key, mask in self._selector.select(self._patience()):
-                key.data(mask)
+            self._readiness.wait(self._patience())
             self._check_time()
         self._files.remove()
 
@@ -253,34 +252,18 @@ class Keeper:
 
     def _watch(self) -> None:
         """Tell the kernel what we wait for now."""
-        core, worker, read, write = self._core, self._worker, selectors.EVENT_READ, 2
-        self._want(self._wakeup, read, self._on_signals)
-        stdout = read if core.reads_worker and self._ended is None else 0
-        self._want(worker.stdout, stdout, self._on_stdout)
-        self._want(worker.stderr, read, self._on_stderr)
-        self._want(worker.stdin, write if core.inbox else 0, lambda mask: None)
+        core, worker, want = self._core, self._worker, self._readiness.want
+        want(self._wakeup, READ, self._on_signals)
+        stdout = READ if core.reads_worker and self._ended is None else 0
+        want(worker.stdout, stdout, self._on_stdout)
+        want(worker.stderr, READ, self._on_stderr)
+        want(worker.stdin, WRITE if core.inbox else 0, _loop_on)
         if self._listener is not None:
-            self._want(self._listener.fileno(), read, self._on_connection)
+            want(self._listener.fileno(), READ, self._on_connection)
         if self._link is not None:
-            wanted = read if core.reads_daemon else 0
-            wanted |= write if len(core.backlog) else 0
-            self._want(self._link.fileno(), wanted, self._on_link)
-
-    def _want(self, fd: int, mask: int, handle: Callable[[int], None]) -> None:
-        if fd < 0 or self._interests.get(fd, 0) == mask:
-            return
-        if not self._interests.get(fd, 0):
-            self._selector.register(fd, mask, handle)
-        elif not mask:
-            self._selector.unregister(fd)
-        else:
-            self._selector.modify(fd, mask, handle)
-        self._interests[fd] = mask
-
-    def _forget(self, fd: int) -> None:
-        """Before a descriptor is closed: its number may be somebody else's next."""
-        if self._interests.pop(fd, 0):
-            self._selector.unregister(fd)
+            wanted = READ if core.reads_daemon else 0
+            wanted |= WRITE if len(core.backlog) else 0
+            want(self._link.fileno(), wanted, self._on_link)
 
     def _patience(self) -> float:
         due = [self._core.next_deadline, self._leave_by]
@@ -300,7 +283,7 @@ class Keeper:
 
     # The worker
 
-    def _on_stdout(self, mask: int) -> None:
+    def _on_stdout(self, events: int) -> None:
         if not self._read_stdout():
             # It closed its stdout. It may still live, but has nothing more to say.
             self._close_pipe("stdout")
@@ -321,7 +304,7 @@ class Keeper:
                 return 0
         return len(chunk)
 
-    def _on_stderr(self, mask: int) -> None:
+    def _on_stderr(self, events: int) -> None:
         try:
             chunk = os.read(self._worker.stderr, _READ_BYTES)
         except BlockingIOError:
@@ -350,10 +333,10 @@ class Keeper:
             self._close_pipe("stdin")
 
     def _close_pipe(self, name: str) -> None:
-        self._forget(getattr(self._worker, name))
+        self._readiness.forget(getattr(self._worker, name))
         self._worker.close(name)
 
-    def _on_signals(self, mask: int) -> None:
+    def _on_signals(self, events: int) -> None:
         with suppress(BlockingIOError):
             for signum in os.read(self._wakeup, 4096):
                 if signum in (signal.SIGTERM, signal.SIGINT):
@@ -364,7 +347,7 @@ class Keeper:
 
     def _republish(self) -> None:
         if self._listener is not None:
-            self._forget(self._listener.fileno())
+            self._readiness.forget(self._listener.fileno())
         self.publish()
 
     def _reap(self) -> None:
@@ -426,8 +409,8 @@ class Keeper:
                 return
             backlog.written(written)
 
-    def _on_link(self, mask: int) -> None:
-        if self._link is None or not mask & selectors.EVENT_READ:
+    def _on_link(self, events: int) -> None:
+        if self._link is None or events == WRITE:
             return
         try:
             chunk = self._link.recv(_LINK_READ_BYTES)
@@ -449,7 +432,7 @@ class Keeper:
         if kind is Kind.LINE:
             self._core.line_for_worker(payload, now)
         elif kind is Kind.NOTE:
-            self._core.note = payload
+            self._core.noted(msgspec.msgpack.decode(payload, type=Noted))
         elif kind is Kind.STOP:
             self._core.stop(msgspec.msgpack.decode(payload, type=Stop).grace, now)
         elif kind is Kind.FAREWELL and self._ended is not None:
@@ -459,7 +442,7 @@ class Keeper:
         """The daemon's end broke. The worker goes on, if there is a way to find it again."""
         if self._link is None:
             return
-        self._forget(self._link.fileno())
+        self._readiness.forget(self._link.fileno())
         self._link.close()
         self._link = None
         now = time.monotonic()
@@ -469,7 +452,7 @@ class Keeper:
         elif self._listener is None:
             self._core.stop(self._launch.stop_grace, now)
 
-    def _on_connection(self, mask: int) -> None:
+    def _on_connection(self, events: int) -> None:
         assert self._listener is not None
         try:
             connection, _ = self._listener.accept()
@@ -481,7 +464,7 @@ class Keeper:
         connection.setblocking(False)
         claim = _Claim(connection, time.monotonic() + _CLAIM_TIMEOUT)
         self._claims[connection.fileno()] = claim
-        self._want(connection.fileno(), selectors.EVENT_READ, lambda mask: self._on_claim(claim))
+        self._readiness.want(connection.fileno(), READ, lambda events: self._on_claim(claim))
 
     def _on_claim(self, claim: _Claim) -> None:
         try:
@@ -512,7 +495,7 @@ class Keeper:
             return Refused(f"it speaks revision {REVISION}, not {adopt.revision}")
         if self._link is not None:
             # Its daemon may have died a moment ago, and the news be behind this.
-            self._on_link(selectors.EVENT_READ)
+            self._on_link(READ)
         if self._link is not None:
             return Refused("another daemon has it", is_looked_after=True)
         if self._ended is not None:
@@ -521,7 +504,7 @@ class Keeper:
 
     def _take_over(self, claim: _Claim) -> None:
         fd = claim.connection.fileno()
-        self._forget(fd)
+        self._readiness.forget(fd)
         del self._claims[fd]
         self._link, self._link_frames = claim.connection, claim.splitter
         kept = self._core.attached(self._worker.pid)
@@ -529,9 +512,13 @@ class Keeper:
 
     def _drop(self, claim: _Claim) -> None:
         fd = claim.connection.fileno()
-        self._forget(fd)
+        self._readiness.forget(fd)
         self._claims.pop(fd, None)
         claim.connection.close()
+
+
+def _loop_on(events: int) -> None:
+    """There is room again: each turn of the loop writes what there is."""
 
 
 def _wake_up(signum: int, frame: object) -> None:

@@ -7,6 +7,7 @@ what a daemon has to show. Only the owner can read it. Written whole or not at a
 import json
 import os
 import socket
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any, cast
 
 # What a socket's address holds (108 on Linux) with its end.
 _LONGEST_ADDRESS = 100
+# A descriptor is a kilobyte. The folder may hold anything, and nobody waits for it.
+_LONGEST_FILE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +100,7 @@ class KeeperFiles:
             _write(self.outcome, asdict(outcome))
 
     def remove(self) -> None:
-        """The descriptor first: what it names is gone."""
+        """The descriptor first: what it names is gone. Raises nothing."""
         for file in (self.descriptor, self.address):
             with suppress(OSError):
                 file.unlink()
@@ -127,9 +130,18 @@ def read_outcome(file: Path) -> Outcome | None:
         return None
 
 
+def left_unfinished(folder: Path, writers: Collection[int]) -> list[Path]:
+    """What was being written by a process that is none of these: it was killed meanwhile."""
+    found = sorted(folder.glob(".*.*.*")) if folder.is_dir() else []
+    return [file for file in found if file.suffix not in {f".{pid}" for pid in writers}]
+
+
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found: object = json.loads(file.read_bytes())
+        # Not to wait for a writer, should it be a pipe.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb", buffering=0) as opened:
+            found: object = json.loads(opened.read(_LONGEST_FILE) or b"")
     except (OSError, ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

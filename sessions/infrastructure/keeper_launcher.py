@@ -4,7 +4,6 @@ The keeper is forked from the launch pad when there is a warm one, else started 
 it is told what to launch over the connection that it is born with.
 """
 
-import os
 import secrets
 import socket
 import subprocess
@@ -18,7 +17,7 @@ import anyio
 import msgspec
 import structlog
 
-from sessions.domain.keeper_frames import Failed, Group, Kind, Launch, Launched, told
+from sessions.domain.keeper_frames import Failed, Group, Kind, Launch, Launched, told_launch
 from sessions.domain.keys import ThreadKey, ThreadOptions
 from sessions.domain.ports import LaunchFailed
 from sessions.domain.settings import RegistrySettings
@@ -125,7 +124,7 @@ class KeeperLauncher:
         """Tell the keeper what to launch. None: there is no keeper. Raises LaunchFailed."""
         try:
             with anyio.fail_after(_LAUNCH_TIMEOUT):
-                await link.send(told(Kind.LAUNCH, launch))
+                await link.send(told_launch(launch))
                 reached(Step.LAUNCH_TOLD)
                 kind, payload = await link.receive()
                 reached(Step.LAUNCH_ANSWERED)
@@ -172,7 +171,6 @@ class KeeperLauncher:
     def _launch(self, thread: ThreadKey, options: ThreadOptions, token: str) -> Launch:
         settings = self.settings
         keeper = uuid.uuid4().hex
-        environ = worker_environment(self.environ, thread, options, token)
         return Launch(
             keeper=keeper,
             home=self.home,
@@ -183,7 +181,7 @@ class KeeperLauncher:
             command=list(self.argv),
             arguments=arguments_of(thread, options),
             is_ours=self.is_ours,
-            environ={os.fsencode(n): os.fsencode(v) for n, v in environ.items()},
+            environ=worker_environment(self.environ, thread, options, token),
             open_files=self.open_files,
             write_timeout=self.write_timeout,
             stop_grace=settings.stop_grace,
@@ -192,6 +190,8 @@ class KeeperLauncher:
             ring_bytes=settings.ring_bytes,
             join_lines=settings.join_lines,
             join_bytes=settings.join_bytes,
+            idle_timeout=settings.idle_timeout,
+            approval_timeout=settings.approval_timeout,
             durable_interrupts=settings.durable_interrupts,
             announces_ready=settings.announces_ready,
             group=self._group(keeper),

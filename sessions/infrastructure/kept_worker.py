@@ -15,6 +15,7 @@ from sessions.domain.keeper_frames import (
     FrameSplitter,
     Gone,
     Kind,
+    Noted,
     Stop,
     frame,
     told,
@@ -131,9 +132,9 @@ class KeptWorker:
         self._stop_by = deadline
         self._put(told(Kind.STOP, Stop(grace)))
 
-    def remember(self, note: bytes) -> None:
+    def remember(self, note: bytes, idle_since: float | None) -> None:
         """Leave a note with the keeper."""
-        self._put(frame(Kind.NOTE, note))
+        self._put(told(Kind.NOTE, Noted(note, idle_since)))
 
     def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
         return self

@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -63,6 +63,8 @@ class Marked:
     start: str
     parent: int
     mark: Mark
+    is_halted: bool = field(default=False, compare=False)
+    """By a SIGSTOP: it does nothing until a SIGCONT."""
 
     def end(self, signum: signal.Signals = signal.SIGKILL, proc: Path = Path("/proc")) -> bool:
         """Signal this very process. False when it is gone, or not ours to signal.
@@ -110,7 +112,9 @@ def _look(folder: Path) -> Marked | None:
         return None
     if fields[0] in (b"Z", b"X"):
         return None
-    return Marked(int(folder.name), fields[_START].decode(), int(fields[_PARENT]), mark)
+    is_halted = fields[0] == b"T"
+    start, parent = fields[_START].decode(), int(fields[_PARENT])
+    return Marked(int(folder.name), start, parent, mark, is_halted)
 
 
 def _mark_in(environ: bytes) -> Mark | None:

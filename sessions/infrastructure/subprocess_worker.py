@@ -155,7 +155,7 @@ class SubprocessWorker:
         self._stop_changed.set()
         self._inbox_filled.set()
 
-    def remember(self, note: bytes) -> None:
+    def remember(self, note: bytes, idle_since: float | None) -> None:
         """It ends with this daemon: there will be nobody to read a note."""
 
     def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:

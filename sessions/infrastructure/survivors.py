@@ -23,6 +23,7 @@ from sessions.infrastructure.fault_points import Step, reached
 from sessions.infrastructure.keeper_files import (
     Descriptor,
     KeeperFiles,
+    left_unfinished,
     read_descriptor,
     read_outcome,
 )
@@ -94,9 +95,10 @@ class KeeperSurvivors:
                 continue
             log.info("stale_keeper_files_removed", file=file.name)
             KeeperFiles(self.folder, file.stem).remove()
-        for file in self.folder.glob("*.sock"):
-            if file.stem not in keepers:
-                file.unlink(missing_ok=True)
+        left = [file for file in self.folder.glob("*.sock") if file.stem not in keepers]
+        left += left_unfinished(self.folder, {p.pid for p in keepers.values()})
+        for file in left:
+            file.unlink(missing_ok=True)
         return found
 
     def _take_in_outcomes(self) -> None:
@@ -114,6 +116,8 @@ class KeeperSurvivors:
     async def _adopt(self, descriptor: Descriptor, keeper: Marked, found: list[Survivor]) -> None:
         refused = Refused("it did not answer in time")
         link: Link | None = None
+        # One that somebody halted answers nobody.
+        keeper.end(signal.SIGCONT)
         try:
             with anyio.move_on_after(_ADOPT_TIMEOUT):
                 link = Link(KeeperFiles(self.folder, descriptor.keeper).connect())

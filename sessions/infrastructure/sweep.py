@@ -22,8 +22,6 @@ _EVERY = 30.0
 # What forks while it is looked for is found by the next look; a clean one ends the matter.
 _MOST_LOOKS = 100
 _LOOK_AGAIN = 0.02
-# What a killed group may still hold then waits for the disk; the next sweep removes it.
-_GROUP_TIMEOUT = 1.0
 
 
 def ownerless(processes: list[Marked], own_pad: int | None) -> list[Marked]:
@@ -90,9 +88,13 @@ class Sweeper:
         keepers = {p.mark.keeper for p in self.look(self.home) if p.mark.role is Role.KEEPER}
         for keeper, group in groups:
             if keeper not in keepers:
-                group.kill()
-                is_gone = group.remove(_GROUP_TIMEOUT)
-                log.warning("ownerless_group_ended", folder=str(group.folder), is_gone=is_gone)
+                try:
+                    group.end()
+                    log.warning("ownerless_group_ended", folder=str(group.folder))
+                except OSError as exc:
+                    log.warning(
+                        "ownerless_group_not_ended", folder=str(group.folder), reason=exc.strerror
+                    )
 
     async def _keep_sweeping(self) -> None:
         while True:

@@ -113,7 +113,7 @@ class _EchoWorker:
         lines, self._out = self._out, []
         return lines
 
-    def remember(self, note: bytes) -> None:
+    def remember(self, note: bytes, idle_since: float | None) -> None:
         """It ends with its daemon: there is nobody to keep a note for."""
 
     def exit_reason(self) -> str:

@@ -1,6 +1,7 @@
 """`roost stop --keep-workers`, `status` and `doctor` around real daemons and their keepers."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from roost.daemon.doctor import living_keepers
+from roost.home import RoostHome
 from sessions.infrastructure.marks import (
     VARIABLE,
     Mark,
@@ -77,11 +79,19 @@ async def test_a_plain_stop_ends_the_workers(machine: Machine, tmp_path: Path) -
 async def test_keep_workers_leaves_them_to_the_next_daemon(
     machine: Machine, tmp_path: Path
 ) -> None:
+    """Also where the home's name is longer than a socket's address may be, and no text."""
+    home = tmp_path / ("long" * 30) / os.fsdecode(b"\xfc")
+    home.parent.mkdir()
+    machine.home = RoostHome(home)
+    machine.environ["ROOST_HOME"] = str(home)
     machine.daemon(**SETTINGS)
     worker = await open_thread(machine, tmp_path)
     (before,) = status(machine)["threads"]
     code, out, _ = machine.run("stop", "--keep-workers", **SETTINGS)
     assert (code, "go on for the next one" in out) == (0, True)
+    assert process_start(worker) is not None
+    code, out, _ = machine.run("stop", "--keep-workers", **SETTINGS)
+    assert (code, out) == (0, "No daemon is running.\n")
     assert process_start(worker) is not None
     code, out = doctor(machine)
     assert code == 0
@@ -103,15 +113,57 @@ async def test_stop_without_a_daemon_ends_what_goes_on_without_one(
     assert process_start(worker) is None
 
 
-async def test_status_shows_keepers_and_workers_with_age_and_memory(
+async def test_a_stop_while_a_worker_is_launched_leaves_nothing(
     machine: Machine, tmp_path: Path
 ) -> None:
     machine.daemon(**SETTINGS)
+    async with connect(f"ws://127.0.0.1:{machine.record()['port']}/ws", proxy=None) as client:
+        await client.send('{"type":"browser_hello","token":"t","protocol_version":2}')
+        for number in range(4):
+            opening = {"type": "resume_conversation", "project_dir": str(tmp_path)}
+            await client.send(json.dumps(opening | {"id": f"c{number}"}))
+        code, _, _ = machine.run("stop", **SETTINGS)
+    assert code == 0
+    assert not list(marked_processes(home_mark(machine.home.path)))
+    assert not list(machine.home.keepers.iterdir())
+
+
+async def test_a_daemon_without_its_run_file_is_named_and_stopped_all_the_same(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """Its record is gone; who has the lock is asked then. Its pad and keepers are let be."""
+    daemon = machine.daemon(**SETTINGS)
+    worker = await open_thread(machine, tmp_path)
+    machine.home.daemon_json.unlink()
+    assert doctor(machine) == (0, "Nothing is wrong.\n"), "it may be about to stop"
+    holder = json.loads(machine.home.daemon_lock.read_text())
+    earlier = json.dumps(holder | {"since": "2020-01-01T00:00:00+00:00"})
+    machine.home.daemon_lock.write_text(earlier)
+    code, out = doctor(machine)
+    assert code == 1
+    assert f"A daemon runs (pid {daemon.pid}) and has lost its run file" in out
+    _, out, _ = machine.run("status", **SETTINGS)
+    assert out.startswith(f"A daemon (pid {daemon.pid}) starts or stops just now, or has lost")
+    code, out = doctor(machine, "--fix")
+    assert (code, "  repaired" in out) == (0, True)
+    daemon.communicate(timeout=PATIENCE)
+    assert process_start(worker) is not None
+    second = machine.daemon(**SETTINGS)
+    machine.home.daemon_json.unlink()
+    code, out, _ = machine.run("stop", **SETTINGS)
+    assert (code, f"pid {second.pid}) and its workers have stopped" in out) == (0, True)
+    assert process_start(worker) is None
+
+
+async def test_status_shows_daemon_keepers_and_workers_with_age_and_memory(
+    machine: Machine, tmp_path: Path
+) -> None:
+    daemon = machine.daemon(**SETTINGS)
     worker = await open_thread(machine, tmp_path)
     shown = {p["role"]: p for p in status(machine)["processes"]}
-    assert shown["worker"]["pid"] == worker
-    for role in ("keeper", "worker"):
-        assert shown[role]["conversation_id"] == "c"
+    assert (shown["daemon"]["pid"], shown["worker"]["pid"]) == (daemon.pid, worker)
+    for role in ("daemon", "keeper", "worker"):
+        assert shown[role]["conversation_id"] == (None if role == "daemon" else "c")
         assert shown[role]["memory_bytes"] > 100_000
         assert 0 <= shown[role]["age_seconds"] < 600
     _, out, _ = machine.run("status", **SETTINGS)
@@ -145,8 +197,14 @@ async def test_doctor_repairs_all_that_a_crash_can_leave(machine: Machine, tmp_p
             file.unlink()
         (machine.home.keepers / f"{'d' * 32}.sock").touch()
         (machine.home.keepers / f"{'c' * 32}.json").write_text("{")
+        (machine.home.keepers / f".{'b' * 32}.json.1").touch()
         machine.home.token.write_text("x")
         machine.home.token.chmod(0o644)
+        groups = tmp_path / "groups"
+        group = groups / f"roost-{home}-{'a' * 32}"
+        group.mkdir(parents=True)
+        machine.environ["ROOST_WORKER__CONTROL_GROUP"] = str(groups)
+        keeper.end(signal.SIGSTOP)
         code, out = doctor(machine)
         assert code == 1
         for says in (
@@ -154,12 +212,15 @@ async def test_doctor_repairs_all_that_a_crash_can_leave(machine: Machine, tmp_p
             "is open to other users",
             "is damaged, and its keeper is gone",
             ".sock is left from a keeper",
+            ".json.1 was never written to its end",
+            f"The keeper {keeper.pid} is halted",
             f"The keeper {keeper.pid} has lost its files",
+            f"The control group {group} is left",
             f"The process of a thread {orphan.pid} has no owner",
         ):
             assert says in out
         code, out = doctor(machine, "--fix")
-        assert (code, out.count("  repaired")) == (0, 6)
+        assert (code, out.count("  repaired")) == (0, 9)
         assert orphan.wait(PATIENCE) == -signal.SIGKILL
         wait_until(lambda: doctor(machine)[1].startswith("No daemon runs, and 1 workers"))
     finally:

@@ -1,13 +1,19 @@
 """A control group for each thread, against a fake hierarchy: plain files where the kernel has its.
 
 A fake kills nobody and lets no folder be removed that has files in it; what is held here is who is
-put where, with which limits, and who is to be killed.
+put where, with which limits, and who is to be killed. That joining and killing do what they say is
+held against the kernel, where it lets us.
 """
 
+import json
+import os
 import sys
+from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from roost.daemon.launching import control_groups
@@ -16,17 +22,30 @@ from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
 from sessions.domain.ports import LaunchFailed
 from sessions.infrastructure.control_groups import ControlGroup, ControlGroups
 from sessions.infrastructure.launch_pad import LaunchPad
-from sessions.infrastructure.marks import Mark, Marked, Role, home_mark
+from sessions.infrastructure.marks import (
+    Mark,
+    Marked,
+    Role,
+    home_mark,
+    marked_processes,
+    process_start,
+)
 from sessions.infrastructure.sweep import Sweeper
-from tests.support.keepers import a_launcher, a_pad
+from tests.support.keepers import a_launcher, a_pad, wait_until
 
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 ECHO = (sys.executable, SCRIPTED, "echo")
 
 
+def a_hierarchy(folder: Path) -> Path:
+    """A delegated folder, as far as a fake can be one."""
+    folder.mkdir(exist_ok=True)
+    (folder / "cgroup.controllers").write_text("memory pids\n")
+    return folder
+
+
 async def a_worker_in_a_group(folder: Path, pad: LaunchPad | None) -> None:
-    delegated = folder / "delegated"
-    delegated.mkdir()
+    delegated = a_hierarchy(folder / "delegated")
     launch = a_launcher(folder / "keepers", ECHO, pad)
     home = home_mark(folder / "keepers")
     launch.groups = ControlGroups(delegated, home, memory=2**30, processes=64)
@@ -44,6 +63,7 @@ async def a_worker_in_a_group(folder: Path, pad: LaunchPad | None) -> None:
                 "pids.max": "64",
                 "cgroup.procs": str(worker.pid),
             }
+            (group.folder / "cgroup.kill").touch()
             worker.stop(5.0)
             async for _ in worker:
                 pass
@@ -59,10 +79,57 @@ async def test_a_fork_is_in_its_group_from_its_start_and_killed_with_it(tmp_path
         await a_worker_in_a_group(tmp_path, pad)
 
 
+def a_real_hierarchy() -> Path | None:
+    """A folder of the kernel's own, where one can be made. Its controllers may be elsewhere."""
+    for mounted in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")):
+        if (mounted / "cgroup.controllers").exists():
+            folder = mounted / f"roost-test-{os.getpid()}"
+            with suppress(OSError):
+                folder.mkdir()
+                return folder
+    return None
+
+
+@pytest.fixture
+def delegated() -> Generator[Path]:
+    folder = a_real_hierarchy()
+    if folder is None:
+        pytest.skip("no control group can be made here")
+    yield folder
+    assert ControlGroup(folder).remove(5.0)
+
+
+async def test_the_kernel_ends_with_a_group_what_evades_all_else(
+    delegated: Path, tmp_path: Path
+) -> None:
+    """It cleared its environment, and its keeper was killed: no mark and no parent lead to it."""
+    program = (
+        "import subprocess, sys\n"
+        "argv = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "child = subprocess.Popen(argv, start_new_session=True, env={})\n"
+        "print('{\"pid\":%d}' % child.pid, flush=True); sys.stdin.read()\n"
+    )
+    launch = a_launcher(tmp_path / "keepers", (sys.executable, "-c", program))
+    launch.groups = ControlGroups(delegated, launch.home)
+    thread = ThreadKey(str(tmp_path), ConversationId("c"))
+    with anyio.fail_after(30):
+        async with launch(thread, ThreadOptions(), "t") as worker:
+            (line,) = await worker.__anext__()
+            evading = json.loads(line)["pid"]
+            (keeper,) = (p for p in marked_processes(launch.home) if p.mark.role is Role.KEEPER)
+            keeper.end()
+            async for _ in worker:
+                pass
+        assert process_start(evading) is not None
+        Sweeper(launch.home, os.getpid(), groups=launch.groups).sweep()
+        await anyio.to_thread.run_sync(wait_until, lambda: process_start(evading) is None)
+    assert not list(launch.groups.found())
+
+
 async def test_a_group_that_cannot_be_made_is_a_launch_that_failed(tmp_path: Path) -> None:
-    """Whoever sets a limit must not get a worker without one."""
+    """Whoever sets a limit must not get a worker without one: here the folder is just a folder."""
     launch = a_launcher(tmp_path / "keepers", ECHO)
-    launch.groups = ControlGroups(tmp_path / "nowhere", "h", memory=2**30)
+    launch.groups = ControlGroups(tmp_path, "h", memory=2**30)
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
     with anyio.fail_after(30), pytest.raises(LaunchFailed, match=r"control group .* can't be made"):
         async with launch(thread, ThreadOptions(), "t"):
@@ -70,24 +137,34 @@ async def test_a_group_that_cannot_be_made_is_a_launch_that_failed(tmp_path: Pat
 
 
 def test_a_group_without_limits_asks_for_no_controllers(tmp_path: Path) -> None:
-    group = ControlGroup(tmp_path / "g")
+    folder = a_hierarchy(tmp_path / "delegated")
+    group = ControlGroup(folder / "g")
     group.make(None, None)
-    assert list(tmp_path.iterdir()) == [group.folder]
+    assert not (folder / "cgroup.subtree_control").exists()
     (group.folder / "made/inside").mkdir(parents=True)
     assert group.remove(0.0)
     assert not group.folder.exists()
     assert group.remove(0.0)
 
 
+def test_a_limit_asks_for_its_own_controller_only(tmp_path: Path) -> None:
+    """The other one may not be delegated."""
+    folder = a_hierarchy(tmp_path / "delegated")
+    ControlGroup(folder / "g").make(None, 5)
+    assert (folder / "cgroup.subtree_control").read_text() == "+pids"
+
+
 def test_the_sweep_kills_the_groups_of_dead_keepers_and_no_others(tmp_path: Path) -> None:
     """What dropped its environment and outlived its keeper is found this way only."""
-    groups = ControlGroups(tmp_path, "h")
-    for group in (groups.of("dead"), groups.of("alive"), ControlGroups(tmp_path, "x").of("dead")):
+    folder = a_hierarchy(tmp_path)
+    groups = ControlGroups(folder, "h")
+    for group in (groups.of("dead"), groups.of("alive"), ControlGroups(folder, "x").of("dead")):
         group.make(None, None)
-        (group.folder / "keep").touch()
+        (group.folder / "cgroup.kill").touch()
     keeper = Marked(1, "1", 0, Mark("h", Role.KEEPER, "alive"))
     Sweeper("h", 0, groups=groups, look=lambda home: [keeper]).sweep()
-    assert [f.parent.name for f in tmp_path.glob("*/cgroup.kill")] == ["roost-h-dead"]
+    killed = [f.parent.name for f in tmp_path.glob("*/cgroup.kill") if f.read_text() == "1"]
+    assert killed == ["roost-h-dead"]
 
 
 def test_the_settings_say_where_groups_are_and_what_they_are_held_to(tmp_path: Path) -> None:

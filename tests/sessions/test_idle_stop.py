@@ -3,7 +3,6 @@
 from contextlib import nullcontext
 
 import anyio
-import pytest
 
 from sessions.domain.kept import Kept, Note, encode_note
 from sessions.domain.keys import ConversationId, ThreadKey
@@ -122,15 +121,10 @@ async def test_a_client_that_moves_to_another_thread_leaves_the_first_to_idle() 
         assert scene.worker.stops == []
 
 
-@pytest.mark.parametrize("has_note", [True, False])
-async def test_the_idle_clock_goes_on_under_the_next_daemon(has_note: bool) -> None:
-    """Else a daemon that is restarted every nine minutes would keep every worker for ever.
-
-    Without a note of the time it began when the daemon before went away.
-    """
+async def test_the_idle_clock_goes_on_under_the_next_daemon() -> None:
+    """Else a daemon that is restarted every nine minutes would keep every worker for ever."""
     now = anyio.current_time()
-    left = now - 9 * MINUTE
-    note = Note(generation="g", token="t", idle_since=left if has_note else None)
+    note = Note(generation="g", token="t")
     kept = Kept(
         worker_pid=1,
         note=encode_note(note),
@@ -146,8 +140,8 @@ async def test_the_idle_clock_goes_on_under_the_next_daemon(has_note: bool) -> N
         replies=[],
         approvals=[],
         browsing=[],
-        quiet_since=now - HOUR,
-        alone_since=now - MINUTE if has_note else left,
+        idle_since=now - 9 * MINUTE,
+        is_stopping=False,
     )
     worker = FakeWorker(1)
     key = ThreadKey(PROJECT, ConversationId("c1"))

@@ -38,6 +38,7 @@ def a_launch(*, announces_ready: bool = False) -> Launch:
         write_timeout=10.0, stop_grace=5.0, max_line_bytes=10_000,
         ring_events=SETTINGS.ring_events, ring_bytes=SETTINGS.ring_bytes,
         join_lines=SETTINGS.join_lines, join_bytes=SETTINGS.join_bytes,
+        idle_timeout=SETTINGS.idle_timeout, approval_timeout=SETTINGS.approval_timeout,
         durable_interrupts=True, announces_ready=announces_ready,
     )  # fmt: skip
 

@@ -162,6 +162,23 @@ async def test_a_person_may_stop_a_thread_with_all_that_is_below_it() -> None:
         assert workers[0] is parent
 
 
+async def test_a_subagent_that_ended_still_leads_to_its_own_subagents() -> None:
+    async with a_followed_thread() as (scene, desktop):
+        for name, above in ((CHILD, "c1"), (GRANDCHILD, CHILD)):
+            person = FakeClient()
+            scene.opens(person, name, subagent={"parent": above})
+            await wait_all_tasks_blocked()
+            scene.registry.detach(person)
+        _, child, grandchild = scene.launcher.workers
+        child.exit("was killed by SIGKILL")
+        await wait_all_tasks_blocked()
+        scene.sends(desktop, line("stop_thread", project_dir=PROJECT, id="c1", subagents=True))
+        assert grandchild.stops
+        await wait_all_tasks_blocked()
+        known = {view.conversation_id for view in scene.registry.views()}
+        assert known == {"c1"}, "with the last of them it is forgotten, too"
+
+
 async def test_a_view_says_whose_subagent_a_thread_is() -> None:
     async with a_followed_thread() as (scene, _):
         scene.opens(FakeClient("person"), CHILD, subagent={"parent": "c1"})

@@ -13,13 +13,21 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from structlog.testing import capture_logs
 
 from sessions.domain.kept import Note, encode_note
 from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
 from sessions.infrastructure.file_spool import FileSpool
 from sessions.infrastructure.keeper_launcher import KeeperLauncher
 from sessions.infrastructure.launch_pad import LaunchPad
-from sessions.infrastructure.marks import home_mark, marked_processes, process_start, stat_fields
+from sessions.infrastructure.marks import (
+    Marked,
+    Role,
+    home_mark,
+    marked_processes,
+    process_start,
+    stat_fields,
+)
 from sessions.infrastructure.survivors import KeeperSurvivors
 from tests.support.keepers import ENVIRON, SCRIPTED_PAD, a_launcher, a_pad, wait_until
 
@@ -41,14 +49,17 @@ def survivors(launch: KeeperLauncher) -> KeeperSurvivors:
     return KeeperSurvivors(launch, launch.folder, launch.home)
 
 
-async def a_worker_left_behind(launch: KeeperLauncher, project: Path) -> int:
+async def a_worker_left_behind(launch: KeeperLauncher, project: Path, then: bytes = b"") -> int:
     """Launch one, and go away as a daemon that leaves its workers does. Returns its pid."""
     launch.leaves_workers = True
     thread = ThreadKey(str(project), ConversationId("c"))
     async with launch(thread, ThreadOptions(), "t") as worker:
-        worker.remember(encode_note(Note(generation="g", token="t")))
+        worker.remember(encode_note(Note(generation="g", token="t")), None)
         worker.send(b"x")
         await worker.__anext__()
+        if then:
+            worker.send(then)
+            await anyio.wait_all_tasks_blocked()
         return worker.pid
 
 
@@ -170,8 +181,8 @@ def test_a_spool_on_a_disk_that_fills_up_keeps_all_of_a_piece_or_nothing(tmp_pat
 
 @pytest.mark.parametrize("is_forked", [True, False])
 async def test_odd_folders_and_variables_that_are_no_text(tmp_path: Path, is_forked: bool) -> None:
-    """Longer than a socket's address may be, with spaces and other scripts, and a Latin-1 value."""
-    odd = tmp_path / ("x" * 100) / "mit Leerzeichen" / "ünï→日本"
+    """Longer than a socket's address may be, with spaces, other scripts and what is no text."""
+    odd = tmp_path / ("x" * 100) / "mit Leerzeichen" / "ünï→日本" / os.fsdecode(b"Latin-1 \xfc")
     odd.mkdir(parents=True)
     with a_pad((*SCRIPTED_PAD, "environment")) if is_forked else nullcontext() as pad:
         launch = a_launcher(odd / "keepers", (*ECHO[:2], "environment"), pad)
@@ -185,8 +196,136 @@ async def test_odd_folders_and_variables_that_are_no_text(tmp_path: Path, is_for
     assert (said["cwd"], os.fsencode(said["env"]["ODD"])) == (str(odd), b"\xff")
 
 
+async def test_a_halted_keeper_is_set_going_and_taken_over(folder: Path, tmp_path: Path) -> None:
+    """Whoever halted it, a daemon must not wait for it, nor give up a worker that is all right."""
+    launch = a_launcher(folder, ECHO)
+    with anyio.fail_after(30):
+        pid = await a_worker_left_behind(launch, tmp_path)
+        (keeper,) = keepers_of(folder)
+        keeper.end(signal.SIGSTOP)
+        await anyio.to_thread.run_sync(wait_until, lambda: keepers_of(folder)[0].is_halted)
+        (survivor,) = await survivors(launch)()
+        assert survivor.kept.worker_pid == pid
+        launch.leaves_workers = False
+        async with survivor.worker:
+            pass
+
+
+async def test_a_worker_that_ended_without_a_daemon_leaves_word_of_its_end(
+    folder: Path, tmp_path: Path
+) -> None:
+    launch = a_launcher(folder, ECHO)
+    with anyio.fail_after(30):
+        pid = await a_worker_left_behind(launch, tmp_path)
+        os.kill(pid, signal.SIGKILL)
+        await anyio.to_thread.run_sync(wait_until, lambda: not keepers_of(folder))
+        assert [file.suffix for file in folder.iterdir()] == [".outcome"]
+        with capture_logs() as logs:
+            assert await survivors(launch)() == []
+    (told,) = (entry for entry in logs if entry["event"] == "worker_ended_without_daemon")
+    assert (told["conversation_id"], told["reason"]) == ("c", "was killed by SIGKILL")
+    assert list(folder.iterdir()) == []
+
+
+async def test_a_flood_without_a_daemon_is_counted_and_costs_no_memory(
+    folder: Path, tmp_path: Path
+) -> None:
+    """A run goes on without a daemon, however much it says: what counts is kept, the rest is not.
+
+    A line's number is its place in all that was written, also when nobody was there.
+    """
+    lines = 300_000
+    program = (
+        "import sys; sys.stdin.readline(); print('{}', flush=True)\n"
+        'line = b\'{"type":"TEXT_MESSAGE_CONTENT","delta":"\' + b\'x\' * 160 + b\'"}\\n\'\n'
+        "sys.stdin.readline()\n"
+        f"for _ in range({lines // 1000}): sys.stdout.buffer.write(line * 1000)\n"
+        "sys.stdout.flush(); sys.stdin.read()\n"
+    )
+    launch = a_launcher(folder, (sys.executable, "-c", program))
+    with anyio.fail_after(60):
+        pid = await a_worker_left_behind(launch, tmp_path, then=b"go")
+        (keeper,) = keepers_of(folder)
+        await anyio.to_thread.run_sync(wait_until, lambda: _has_written(pid, lines * 200))
+        await anyio.to_thread.run_sync(wait_until, lambda: _sleeps(keeper.pid))
+        most = int(_status(keeper.pid, "VmHWM").split()[0])
+        assert most < 64 * 1024, f"{most} KiB"
+        (survivor,) = await survivors(launch)()
+        kept = survivor.kept
+        assert kept.sequence == lines + 1
+        assert [number for number, _ in kept.ring] == list(
+            range(kept.ring_begins_after + 1, lines + 2)
+        )
+        launch.leaves_workers = False
+        async with survivor.worker:
+            pass
+
+
+async def test_files_that_are_no_descriptors_keep_nobody_from_what_is(
+    folder: Path, tmp_path: Path
+) -> None:
+    """The folder may hold anything: of an older version, of a broken disk, of a joker."""
+    launch = a_launcher(folder, ECHO)
+    with anyio.fail_after(30):
+        await a_worker_left_behind(launch, tmp_path)
+        (real,) = folder.glob("*.json")
+        said = json.loads(real.read_text())
+        for number, content in enumerate(
+            ("", "{", "[]", "[" * 5000, "null", '{"pid": 1}', "\xff", "x" * 200_000)
+        ):
+            (folder / f"{number}.json").write_bytes(content.encode("latin-1"))
+        wrong = {"a": {"pid": "7"}, "b": {"pid": 1}, "c": {"socket": None}, "d": {"keeper": "e"}}
+        # One of a process that is somebody else's by now, and one whose keeper never was.
+        wrong |= {"f": {"process_start": "1"}, "g": {}}
+        for name, fields in wrong.items():
+            content = json.dumps(said | {"keeper": name} | fields)
+            (folder / f"{name}.json").write_text(content)
+        os.mkfifo(folder / "fifo.json")
+        (folder / f".{'a' * 32}.json.1").write_text("{")
+        (folder / "old.sock").touch()
+        (folder / "broken.outcome").write_text("{")
+        (survivor,) = await survivors(launch)()
+        assert sorted(folder.iterdir()) == [real, real.with_suffix(".sock")]
+        launch.leaves_workers = False
+        async with survivor.worker:
+            pass
+
+
+async def test_a_pad_that_dies_while_it_is_asked_costs_a_launch_nothing_but_time(
+    folder: Path, tmp_path: Path
+) -> None:
+    """SIGKILL between the request and the fork."""
+    program = (
+        "import os, socket, sys\n"
+        "ours = socket.socket(fileno=int(sys.argv[1])); ours.sendall(b'R')\n"
+        "socket.recv_fds(ours, 1, 1); os.kill(os.getpid(), 9)\n"
+    )
+    with a_pad((sys.executable, "-c", program)) as pad:
+        launch = a_launcher(folder, ECHO, pad)
+        thread = ThreadKey(str(tmp_path), ConversationId("c"))
+        with anyio.fail_after(30):
+            async with launch(thread, ThreadOptions(), "t") as worker:
+                worker.send(b"x")
+                assert await worker.__anext__()
+
+
+def keepers_of(folder: Path) -> list[Marked]:
+    return [p for p in marked_processes(home_mark(folder)) if p.mark.role is Role.KEEPER]
+
+
+def _status(pid: int, name: str) -> str:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return status.partition(f"\n{name}:")[2].partition("\n")[0].strip()
+
+
+def _has_written(pid: int, count: int) -> bool:
+    return int(Path(f"/proc/{pid}/io").read_text().partition("wchar: ")[2].split()[0]) >= count
+
+
+def _sleeps(pid: int) -> bool:
+    return stat_fields(Path(f"/proc/{pid}"))[0] == b"S"
+
+
 def _is_held_up(pid: int) -> bool:
     """It sleeps, and has written more than a keeper holds in memory."""
-    folder = Path(f"/proc/{pid}")
-    written = int((folder / "io").read_text().partition("wchar: ")[2].split()[0])
-    return stat_fields(folder)[0] == b"S" and written > 4 * 2**20
+    return _sleeps(pid) and _has_written(pid, 4 * 2**20)

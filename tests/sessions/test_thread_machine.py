@@ -45,7 +45,7 @@ class PureWorker:
     def stop(self, grace: float) -> None:
         self.stopped = True
 
-    def remember(self, note: bytes) -> None:
+    def remember(self, note: bytes, idle_since: float | None) -> None:
         pass
 
     def exit_reason(self) -> str:

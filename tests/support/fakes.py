@@ -79,7 +79,7 @@ class FakeWorker:
         if self.obeys_stop or grace == 0:
             self.exit("exited with code 0")
 
-    def remember(self, note: bytes) -> None:
+    def remember(self, note: bytes, idle_since: float | None) -> None:
         self.notes.append(note)
 
     def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import click
 
 from roost.channels.infrastructure.report_reader import read_reports
+from roost.daemon.lock import lock_holder
 from roost.daemon.log_reader import follow, last_lines
 from roost.daemon.processes import find_processes
 from roost.daemon.run_file import RunFile
@@ -13,6 +14,8 @@ from roost.daemon.status import find_status, utc_now
 from roost.daemon.stopping import stop_daemon, stop_left_workers
 from roost.exit_codes import ExitCode
 from roost.home import RoostHome
+from sessions.infrastructure.control_groups import ControlGroups
+from sessions.infrastructure.marks import home_mark
 
 # Past the workers' grace: their SIGTERM and SIGKILL, the clients' farewell, the exit.
 _STOP_MARGIN = 15.0
@@ -27,11 +30,13 @@ def status(as_json: bool) -> ExitCode:
     """
     home = _home()
     token, trouble = _token(home)
-    found = find_status(RunFile(home.daemon_json), token, trouble)
+    holder = lock_holder(home.daemon_lock)
+    found = find_status(RunFile(home.daemon_json), token, trouble, holder)
+    daemon = found.record or holder
     found = replace(
         found,
         channels=tuple(read_reports(home.channel_reports)),
-        processes=find_processes(home.path, home.keepers),
+        processes=find_processes(home.path, home.keepers, daemon.pid if daemon else None),
     )
     if as_json:
         click.echo(found.as_json())
@@ -52,7 +57,12 @@ def stop(keep_workers: bool) -> ExitCode:
     """
     home = _home()
     patience = _stop_grace(home) + _STOP_MARGIN
-    stopped = stop_daemon(RunFile(home.daemon_json), patience, keep_workers=keep_workers)
+    stopped = stop_daemon(
+        RunFile(home.daemon_json),
+        patience,
+        keep_workers=keep_workers,
+        holder=lambda: lock_holder(home.daemon_lock),
+    )
     click.echo(stopped.says, err=not stopped.is_gone)
     if not stopped.is_gone:
         return ExitCode.FAILED
@@ -71,7 +81,8 @@ def doctor(fix: bool) -> ExitCode:
     """
     from roost.daemon.doctor import Doctor
 
-    examined = Doctor(_home())
+    home = _home()
+    examined = Doctor(home, _groups(home))
     findings = examined.findings()
     unrepaired = 0
     for finding in findings:
@@ -127,6 +138,17 @@ def _token(home: RoostHome) -> tuple[str | None, str | None]:
     except (SettingsError, BadToken) as exc:
         return None, str(exc)
     return token, None if token else f"{home.token} does not exist"
+
+
+def _groups(home: RoostHome) -> ControlGroups | None:
+    """Where threads have control groups; broken settings must not keep anybody from looking."""
+    from roost.daemon.launching import control_groups
+    from roost.settings import SettingsError, load_daemon
+
+    try:
+        return control_groups(load_daemon(os.environ, home).worker, home_mark(home.path))
+    except SettingsError:
+        return None
 
 
 def _stop_grace(home: RoostHome) -> float:

@@ -10,13 +10,17 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from connection import sqlite_journal
+from roost.daemon.lock import lock_holder
 from roost.daemon.run_file import NotRunning, RunFile
+from roost.daemon.stopping import LEAVE_WORKERS
 from roost.home import RoostHome
-from sessions.infrastructure.keeper_files import KeeperFiles, read_descriptor
+from sessions.infrastructure.control_groups import ControlGroups
+from sessions.infrastructure.keeper_files import KeeperFiles, left_unfinished, read_descriptor
 from sessions.infrastructure.marks import (
     Marked,
     Role,
@@ -25,6 +29,10 @@ from sessions.infrastructure.marks import (
     process_start,
 )
 from sessions.infrastructure.sweep import ownerless
+
+# A daemon takes over the workers of the one before it before it says where it is.
+_LONGEST_START = timedelta(minutes=1)
+_NAMES = {Role.PAD: "launch pad", Role.KEEPER: "keeper", Role.WORKER: "process of a thread"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,8 @@ class Doctor:
     """Looks at one home."""
 
     home: RoostHome
+    groups: ControlGroups | None = None
+    """Where threads have control groups."""
 
     def findings(self) -> list[Finding]:
         """Everything that is wrong now."""
@@ -47,16 +57,18 @@ class Doctor:
         return [
             *self._of_run_folder(),
             *self._of_run_file(),
+            *self._of_lost_daemon(),
             *self._of_token(),
             *self._of_journal(),
             *self._of_keeper_files(processes),
             *self._of_processes(processes),
+            *self._of_groups(processes),
         ]
 
     def remarks(self) -> list[str]:
         """What is no fault, but good to know."""
         found = RunFile(self.home.daemon_json).look()
-        if not isinstance(found, NotRunning):
+        if not isinstance(found, NotRunning) or lock_holder(self.home.daemon_lock) is not None:
             return []
         keepers = living_keepers(self.home)
         if not keepers:
@@ -80,6 +92,18 @@ class Doctor:
         found = file.look()
         if isinstance(found, NotRunning) and found.note is not None:
             yield Finding(found.note, file.remove)
+
+    def _of_lost_daemon(self) -> Iterator[Finding]:
+        """One that serves and that nobody finds."""
+        holder = lock_holder(self.home.daemon_lock)
+        is_found = not isinstance(RunFile(self.home.daemon_json).look(), NotRunning)
+        if holder is None or is_found or datetime.now(UTC) - holder.since < _LONGEST_START:
+            return
+        yield Finding(
+            f"A daemon runs (pid {holder.pid}) and has lost its run file, so that nobody finds it."
+            " To repair that is to end it; its workers go on for the next one.",
+            partial(os.kill, holder.pid, LEAVE_WORKERS),
+        )
 
     def _of_token(self) -> Iterator[Finding]:
         token = self.home.token
@@ -111,6 +135,8 @@ class Doctor:
                     f"{file} is left from a keeper that is gone (pid {descriptor.pid}).",
                     files.remove,
                 )
+        for file in left_unfinished(self.home.keepers, {p.pid for p in keepers.values()}):
+            yield Finding(f"{file} was never written to its end.", file.unlink)
         for file in _files(self.home.keepers, "*.sock"):
             is_known = (self.home.keepers / f"{file.stem}.json").exists()
             if file.stem not in keepers and not is_known:
@@ -118,21 +144,40 @@ class Doctor:
 
     def _of_processes(self, processes: list[Marked]) -> Iterator[Finding]:
         for process in processes:
+            if process.is_halted and process.mark.role is not Role.WORKER:
+                yield Finding(
+                    f"The {_NAMES[process.mark.role]} {process.pid} is halted (SIGSTOP).",
+                    _sending(process, signal.SIGCONT),
+                )
             if process.mark.role is Role.KEEPER and not self._is_published(process):
                 yield Finding(
                     f"The keeper {process.pid} has lost its files, so that no daemon finds it.",
                     _sending(process, signal.SIGHUP),
                 )
         for process in ownerless(processes, self._pad_of_daemon(processes)):
-            what = "launch pad" if process.mark.role is Role.PAD else "process of a thread"
             yield Finding(
-                f"The {what} {process.pid} has no owner any more.",
+                f"The {_NAMES[process.mark.role]} {process.pid} has no owner any more.",
                 _sending(process, signal.SIGKILL),
             )
 
+    def _of_groups(self, processes: list[Marked]) -> Iterator[Finding]:
+        if self.groups is None:
+            return
+        keepers = {p.mark.keeper for p in processes if p.mark.role is Role.KEEPER}
+        for keeper, group in self.groups.found():
+            if keeper not in keepers:
+                yield Finding(
+                    f"The control group {group.folder} is left from a keeper that is gone.",
+                    group.end,
+                )
+
     def _pad_of_daemon(self, processes: list[Marked]) -> int | None:
         found = RunFile(self.home.daemon_json).look()
-        daemon = None if isinstance(found, NotRunning) else found.record.pid
+        if isinstance(found, NotRunning):
+            holder = lock_holder(self.home.daemon_lock)
+            daemon = None if holder is None else holder.pid
+        else:
+            daemon = found.record.pid
         pads = (p for p in processes if p.mark.role is Role.PAD and p.parent == daemon)
         return next((p.pid for p in pads), None)
 

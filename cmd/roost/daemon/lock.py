@@ -8,20 +8,51 @@ import json
 import os
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
 
+from agent.infrastructure.process import is_alive, process_start
 from roost.daemon.run_file import RunFile, Running
 
 # How long the loser of a race waits for the winner to be ready, to be able to name its port.
 _WAIT_FOR_WINNER = 3.0
 _LOOK_EVERY = 0.05
+_TRIES = 3
 
 
 class DaemonLocked(Exception):
     """Another daemon has the lock. The message says which, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The daemon that has the lock."""
+
+    pid: int
+    process_start: str | None
+    since: datetime
+
+
+def lock_holder(file: Path) -> Holder | None:
+    """Who has the lock now: also a daemon that starts, stops, or has lost its run file.
+
+    None: nobody has it, or who has it can't be told.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        holder = _holder(file)
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+    return holder if holder and is_alive(holder.pid, holder.process_start) else None
 
 
 @contextmanager
@@ -30,16 +61,26 @@ def daemon_lock(file: Path, run_file: RunFile) -> Generator[None]:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DaemonLocked(_who(file, run_file)) from None
-        holder = {"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        if not _locked(descriptor):
+            raise DaemonLocked(_who(file, run_file))
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        pid = os.getpid()
+        holder = {"pid": pid, "process_start": process_start(pid), "since": since}
         os.truncate(descriptor, 0)
         os.write(descriptor, json.dumps(holder).encode())
         yield
     finally:
         os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """Whoever only asks who has it holds it for an instant: try again behind that."""
+    for _ in range(_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(_LOOK_EVERY)
+    return False
 
 
 def _who(file: Path, run_file: RunFile) -> str:
@@ -55,15 +96,15 @@ def _who(file: Path, run_file: RunFile) -> str:
             )
         if time.monotonic() > give_up:
             holder = _holder(file)
-            who = f"pid {holder['pid']}, since {holder['since']}" if holder else "pid unknown"
+            who = f"pid {holder.pid}, since {holder.since.isoformat()}" if holder else "pid unknown"
             return f"another daemon starts or stops now ({who}). Try again in a moment"
         time.sleep(_LOOK_EVERY)
 
 
-def _holder(file: Path) -> dict[str, Any] | None:
+def _holder(file: Path) -> Holder | None:
     try:
-        found: object = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+        members = json.loads(file.read_bytes())
+        since = datetime.fromisoformat(members["since"])
+        return Holder(int(members["pid"]), members["process_start"], since)
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    holder = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    return holder if {"pid", "since"} <= set(holder) else None

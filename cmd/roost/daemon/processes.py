@@ -1,6 +1,7 @@
-"""What runs for this home: pad, keepers, workers and what they started, by their marks.
+"""What runs for this home: the daemon, and pad, keepers, workers and what they started.
 
-Needs neither a daemon nor any of our files: a process says itself whose it is.
+These are found by their marks, which needs neither a daemon nor any of our files: a process says
+itself whose it is.
 """
 
 import os
@@ -9,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sessions.infrastructure.keeper_files import read_descriptor
-from sessions.infrastructure.marks import Role, home_mark, marked_processes
+from sessions.infrastructure.keeper_files import Descriptor, read_descriptor
+from sessions.infrastructure.marks import Role, home_mark, marked_processes, process_start
 
 _NAMES = {Role.PAD: "launch pad", Role.KEEPER: "keeper", Role.WORKER: "worker"}
 
@@ -21,7 +22,7 @@ class ProcessInfo:
 
     pid: int
     role: str
-    """launch pad, keeper, worker, or child: something that a worker started."""
+    """daemon, launch pad, keeper, worker, or child: something that a worker started."""
     age_seconds: float
     memory_bytes: int | None
     """Its share of what it uses with others (PSS), where the kernel tells."""
@@ -29,14 +30,16 @@ class ProcessInfo:
     project_dir: str | None
 
 
-def find_processes(home: Path, keepers: Path) -> tuple[ProcessInfo, ...]:
-    """All of them, a keeper before its worker."""
-    return tuple(sorted(_found(home, keepers), key=lambda p: (p.conversation_id or "", p.pid)))
+def find_processes(home: Path, keepers: Path, daemon: int | None = None) -> tuple[ProcessInfo, ...]:
+    """All of them, the daemon first, a keeper before its worker."""
+    found = sorted(_found(home, keepers), key=lambda p: (p.conversation_id or "", p.pid))
+    start = None if daemon is None else process_start(daemon)
+    if daemon is not None and start is not None:
+        found.insert(0, _info(daemon, start, "daemon", None))
+    return tuple(found)
 
 
 def _found(home: Path, keepers: Path) -> Iterator[ProcessInfo]:
-    uptime = _uptime()
-    ticks = os.sysconf("SC_CLK_TCK")
     for process in marked_processes(home_mark(home)):
         keeper = read_descriptor(keepers / f"{process.mark.keeper}.json")
         role = _NAMES[process.mark.role]
@@ -44,14 +47,19 @@ def _found(home: Path, keepers: Path) -> Iterator[ProcessInfo]:
             keeper is not None and process.pid != keeper.worker_pid
         ):
             role = "child"
-        yield ProcessInfo(
-            pid=process.pid,
-            role=role,
-            age_seconds=round(max(0.0, uptime - int(process.start) / ticks), 1),
-            memory_bytes=_memory(process.pid),
-            conversation_id=keeper.conversation_id if keeper else None,
-            project_dir=keeper.project_dir if keeper else None,
-        )
+        yield _info(process.pid, process.start, role, keeper)
+
+
+def _info(pid: int, start: str, role: str, keeper: Descriptor | None) -> ProcessInfo:
+    age = _uptime() - int(start) / os.sysconf("SC_CLK_TCK")
+    return ProcessInfo(
+        pid=pid,
+        role=role,
+        age_seconds=round(max(0.0, age), 1),
+        memory_bytes=_memory(pid),
+        conversation_id=keeper.conversation_id if keeper else None,
+        project_dir=keeper.project_dir if keeper else None,
+    )
 
 
 def _uptime() -> float:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from roost.daemon.lock import Holder
 from roost.daemon.processes import ProcessInfo
 from roost.daemon.run_file import DaemonRecord, NotRunning, RunFile
 
@@ -33,6 +34,8 @@ class Status:
     note: str | None
     channels: tuple[ChannelInfo, ...] = ()
     processes: tuple[ProcessInfo, ...] = ()
+    holder: Holder | None = None
+    """Who has the daemon's lock, where the run file tells of no daemon."""
 
     @property
     def is_reachable(self) -> bool:
@@ -41,7 +44,7 @@ class Status:
     def as_json(self) -> str:
         return json.dumps(
             {
-                "running": self.record is not None,
+                "running": self.record is not None or self.holder is not None,
                 "reachable": self.is_reachable,
                 "daemon": asdict(self.record) if self.record else None,
                 "threads": self.threads,
@@ -55,7 +58,12 @@ class Status:
 
     def lines(self, now: datetime) -> Iterator[str]:
         """For people."""
-        if self.record is None:
+        if self.record is None and self.holder is not None:
+            yield (
+                f"A daemon (pid {self.holder.pid}) starts or stops just now, or has lost its run"
+                " file: 'roost doctor' tells."
+            )
+        elif self.record is None:
             yield "No daemon is running. 'roost daemon' starts one."
         else:
             since = datetime.fromisoformat(self.record.started_at)
@@ -74,11 +82,19 @@ class Status:
             yield from _process_lines(self.processes)
 
 
-def find_status(run_file: RunFile, token: str | None, trouble: str | None = None) -> Status:
-    """Look and ask. `trouble` says why there is no token, if there is none."""
+def find_status(
+    run_file: RunFile,
+    token: str | None,
+    trouble: str | None = None,
+    holder: Holder | None = None,
+) -> Status:
+    """Look and ask. `trouble` says why there is no token, if there is none.
+
+    `holder` has the daemon's lock, which says that there is one also where the run file does not.
+    """
     found = run_file.look()
     if isinstance(found, NotRunning):
-        return Status(None, None, found.note)
+        return Status(None, None, found.note, holder=holder)
     record = found.record
     if token is None:
         return Status(record, None, f"It was not asked for its threads: {trouble or 'no token'}.")

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from roost.daemon.run_file import DaemonRecord, NotRunning, RunFile
+from roost.daemon.lock import Holder
+from roost.daemon.run_file import NotRunning, RunFile
 from roost.home import RoostHome
 
 _LOOK_EVERY = 0.05
@@ -29,35 +30,39 @@ def stop_daemon(
     send: Callable[[int, int], None] = os.kill,
     *,
     keep_workers: bool = False,
+    holder: Callable[[], Holder | None] = lambda: None,
 ) -> Stopped:
     """Ask the daemon to stop and wait until it is gone, at most `patience` seconds.
 
-    Nothing to stop is a success: what was asked for is so. Only the process with the recorded
-    start time gets the signal; a stranger who has its pid now does not.
+    Nothing to stop is a success: what was asked for is so. A daemon without a run file, one that
+    starts or has lost it, is the `holder` of the lock. Only the process with the recorded start
+    time gets the signal; a stranger who has its pid now does not.
     """
     found = run_file.look()
-    if isinstance(found, NotRunning):
-        return Stopped(" ".join(["No daemon is running.", *filter(None, [found.note])]), True)
-    record = found.record
-    if record.process_start is None:
+    daemon = holder() if isinstance(found, NotRunning) else found.record
+    if daemon is None:
+        note = found.note if isinstance(found, NotRunning) else None
+        return Stopped(" ".join(["No daemon is running.", *filter(None, [note])]), True)
+    pid, start = daemon.pid, daemon.process_start
+    if start is None:
         return Stopped(
-            f"{run_file.file} does not say when process {record.pid} started, so that may be any"
+            f"{run_file.file} does not say when process {pid} started, so that may be any"
             " program. Nothing was stopped; if it is the daemon, end it with Ctrl-C where it runs.",
             False,
         )
     try:
-        send(record.pid, LEAVE_WORKERS if keep_workers else signal.SIGTERM)
+        send(pid, LEAVE_WORKERS if keep_workers else signal.SIGTERM)
     except ProcessLookupError:
         return Stopped("The daemon ended by itself just now.", True)
     except PermissionError:
-        return Stopped(f"The daemon (pid {record.pid}) belongs to another user.", False)
-    if _wait_gone(run_file, record, patience):
+        return Stopped(f"The daemon (pid {pid}) belongs to another user.", False)
+    if _comes_true(lambda: not run_file.is_alive(pid, start), patience):
         if keep_workers:
-            text = f"The daemon (pid {record.pid}) has stopped. Its workers go on for the next one."
+            text = f"The daemon (pid {pid}) has stopped. Its workers go on for the next one."
             return Stopped(text, True)
-        return Stopped(f"The daemon (pid {record.pid}) and its workers have stopped.", True)
+        return Stopped(f"The daemon (pid {pid}) and its workers have stopped.", True)
     return Stopped(
-        f"The daemon (pid {record.pid}) is still stopping its workers after {patience:g} s."
+        f"The daemon (pid {pid}) is still stopping its workers after {patience:g} s."
         " Run 'roost stop' again to stop them at once.",
         False,
     )
@@ -72,17 +77,18 @@ def stop_left_workers(home: RoostHome, patience: float) -> Stopped | None:
         return None
     for keeper in left:
         keeper.end(signal.SIGTERM)
-    give_up = time.monotonic() + patience
-    while living := living_keepers(home):
-        if time.monotonic() > give_up:
-            return Stopped(f"{len(living)} workers are still stopping after {patience:g} s.", False)
-        time.sleep(_LOOK_EVERY)
+        # One that somebody halted has to run to heed that.
+        keeper.end(signal.SIGCONT)
+    if not _comes_true(lambda: not living_keepers(home), patience):
+        count = len(living_keepers(home))
+        return Stopped(f"{count} workers are still stopping after {patience:g} s.", False)
     return Stopped(f"{len(left)} workers that had gone on without a daemon have stopped.", True)
 
 
-def _wait_gone(run_file: RunFile, record: DaemonRecord, patience: float) -> bool:
+def _comes_true(holds: Callable[[], bool], patience: float) -> bool:
+    """Wait for other processes, at most so many seconds; there is no event to wait for."""
     give_up = time.monotonic() + patience
-    while run_file.is_alive(record.pid, record.process_start):
+    while not holds():
         if time.monotonic() > give_up:
             return False
         time.sleep(_LOOK_EVERY)

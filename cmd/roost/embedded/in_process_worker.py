@@ -126,7 +126,7 @@ class InProcessWorker:
         deadline = anyio.current_time() + grace + _LONGEST_END
         self.scope.deadline = min(self.scope.deadline, deadline)
 
-    def remember(self, note: bytes) -> None:
+    def remember(self, note: bytes, idle_since: float | None) -> None:
         """It ends with this process: there will be nobody to read a note."""
 
     def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
