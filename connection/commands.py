@@ -64,7 +64,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "list_saved_sessions": Command(
         kind="read",
-        says="Conversations on disk, of one project or of all. Sends `session_list_item` records.",
+        says=(
+            "Conversations on disk, of one project or of all. Sends `session_list_progress` and"
+            " `session_list_item` records."
+        ),
         fields={"projectDir": "string?"},
         in_session=False,
         timeout=LONG_TIMEOUT,
@@ -86,8 +89,9 @@ COMMANDS: Mapping[str, Command] = {
             "lastMessages": "number?",
             "model": "string?",
             "mode": "string?",
+            "clientName": "string?",
         },
-        field_gates={"lastMessages": _WINDOWS},
+        field_gates={"lastMessages": _WINDOWS, "clientName": Gate(2)},
         in_session=False,
         timeout=120.0,
     ),

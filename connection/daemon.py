@@ -6,7 +6,7 @@ told in the order of the events' module.
 """
 
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar, cast
@@ -43,9 +43,10 @@ from connection.records import (
     FromDaemon,
     InlineSnapshot,
     ListItem,
+    ListProgress,
     Response,
 )
-from connection.requests import Request, Requests
+from connection.requests import Listed, Request, Requests
 from connection.shapes import SessionSummary, Snapshot
 from connection.transport import Dial, Transport
 from sessions.domain.keys import Cursor, ThreadKey, ThreadOptions
@@ -72,6 +73,8 @@ class Wishes:
     reconnect_budget: float = BUDGET
     revision: int = REVISION
     """The newest schema revision that this client pretends to know."""
+    name: str | None = None
+    """What it is for people, in words that follow "answered in"."""
 
 
 class DaemonConnection(SessionOperations):
@@ -170,9 +173,14 @@ class DaemonConnection(SessionOperations):
             response = await request.wait()
         finally:
             self._requests.forget(request)
-        if COMMANDS[command].kind == "mutating" and self._transport is not None:
-            self._transport.put(self._requests.acknowledgement(request))
+            if request.response is not None and COMMANDS[command].kind == "mutating":
+                self._acknowledge(request)
         return _decoded(request, response, answer)
+
+    def _acknowledge(self, request: Request) -> None:
+        """Its result, or its refusal, is here: the daemon need not keep it."""
+        if self._transport is not None:
+            self._transport.put(self._requests.acknowledgement(request))
 
     def _send(self, command: str, fields: dict[str, object]) -> Request:
         """Put a command on its way, or keep it for when the connection is back."""
@@ -192,6 +200,31 @@ class DaemonConnection(SessionOperations):
         else:
             transport.put(request.line)
         return request
+
+    async def _list_saved(
+        self,
+        project_dir: str | None,
+        on_progress: Callable[[int, int], None],
+        on_session: Callable[[SessionSummary], None],
+    ) -> Sequence[SessionSummary]:
+        rows: dict[tuple[str, str], SessionSummary] = {}
+
+        def take(record: Listed) -> None:
+            if isinstance(record, ListProgress):
+                on_progress(record.loaded, record.total)
+                return
+            row = record.session
+            # After an outage the list begins anew.
+            if (key := (row.project_dir, row.session_id)) not in rows:
+                rows[key] = row
+                on_session(row)
+
+        request = self._send("list_saved_sessions", given({"projectDir": project_dir}))
+        try:
+            await request.wait(take)
+        finally:
+            self._requests.forget(request)
+        return tuple(rows.values())
 
     async def _move_to(self, key: ThreadKey) -> None:
         self._check_open()
@@ -272,7 +305,7 @@ class DaemonConnection(SessionOperations):
                 raise
             await self._restart()
             stream = await self._dial()
-        transport = Transport(stream, self._take, self._gone)
+        transport = Transport(stream, self._take, self._gone, self._wishes.revision)
         failure: Exception | None = None
         async with stream, anyio.create_task_group() as tasks:
             tasks.start_soon(transport.serve)
@@ -328,6 +361,7 @@ class DaemonConnection(SessionOperations):
             "lastMessages": self._wishes.last_messages,
             "model": self._options.model,
             "mode": self._options.mode,
+            "clientName": self._wishes.name,
         }
         fields = transport.offer.without_unknown("attach", given(fields))
         self._proof = frozenset()
@@ -371,7 +405,7 @@ class DaemonConnection(SessionOperations):
         match record:
             case Response():
                 self._requests.answered(record)
-            case ListItem():
+            case ListItem() | ListProgress():
                 self._requests.listed(record)
             case DaemonClosing(reason=reason):
                 self._closing = reason
@@ -443,9 +477,6 @@ class DaemonConnection(SessionOperations):
 def _decoded(request: Request, response: Response, answer: type[T]) -> T:
     """The data of a response. Raises BrokenProtocol when it is something else."""
     try:
-        if request.items:
-            rows = [msgspec.to_builtins(item.session) for item in request.items]
-            return msgspec.convert({"sessions": rows}, type=answer)
         if answer is Snapshot:
             inline = msgspec.json.decode(response.data, type=InlineSnapshot)
             return cast("T", inline.head.with_messages(inline.messages))

@@ -5,6 +5,7 @@ checked the command against the table: both adapters do, the in-process one and 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
@@ -14,7 +15,7 @@ from connection.admission import Admissions, Status
 from connection.commands import COMMANDS, REQUEST_TIMEOUT
 from connection.failures import CommandRefused, RequestTimedOut, refused
 from connection.follower import Follower, Joined, Pending
-from connection.selectors import Candidate, active_session_id, chosen
+from connection.selectors import ActiveIds, Candidate, chosen
 from connection.shapes import (
     Answer,
     SessionState,
@@ -29,11 +30,29 @@ from sessions.domain.ports import Threads, ThreadView
 _STATE_PATIENCE = 1.0
 
 
+Progress = Callable[[int, int], None]
+"""Is told how many of how many were looked at. Returns at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedSession:
+    """A conversation on disk."""
+
+    project_dir: str
+    session_id: str
+    name: str | None
+    title: str
+    updated_at: str
+    """When it was last written to, ISO 8601."""
+
+
 class SavedSessions(Protocol):
     """The conversations on disk."""
 
-    async def list(self, project_dir: str | None) -> Sequence[SessionSummary]:
-        """Those of one project, or of all; newest first."""
+    async def list(
+        self, project_dir: str | None, progress: Progress | None = None
+    ) -> Sequence[SavedSession]:
+        """Those of one project, or of all; newest first. `progress` is told while it looks."""
         ...
 
     async def delete(self, key: ThreadKey) -> None:
@@ -53,6 +72,7 @@ class Directory:
         self._threads = threads
         self._saved = saved
         self._now = now
+        self.ids = ActiveIds()
 
     async def list(self, *, include_saved: bool) -> list[SessionSummary]:
         """Open ones first, in the order they were opened; then the saved ones, newest first."""
@@ -63,10 +83,14 @@ class Directory:
         for view in views:
             on_disk = known.pop((view.project_dir, view.conversation_id), None)
             rows.append(self._row(view, on_disk))
-        return rows + list(known.values()) if include_saved else rows
+        return rows + [self._saved_row(s) for s in known.values()] if include_saved else rows
 
-    async def saved(self, project_dir: str | None) -> Sequence[SessionSummary]:
-        return await self._saved.list(project_dir)
+    async def saved(
+        self, project_dir: str | None, progress: Progress | None = None
+    ) -> Sequence[SessionSummary]:
+        """The conversations on disk, of one project or of all; newest first."""
+        found = await self._saved.list(project_dir, progress)
+        return [self._saved_row(each) for each in found]
 
     async def resolve(self, selector: str) -> SessionSummary:
         """Open sessions first, then saved ones. Raises UnknownSession, AmbiguousSession."""
@@ -93,9 +117,20 @@ class Directory:
                 "in_use", "this session is open now: stop it first, or do it in the session"
             )
 
-    def _row(self, view: ThreadView, saved: SessionSummary | None) -> SessionSummary:
+    def _saved_row(self, saved: SavedSession) -> SessionSummary:
         return SessionSummary(
-            active_session_id=active_session_id(view.project_dir, view.conversation_id),
+            active_session_id=self.ids.of(saved.project_dir, saved.session_id),
+            session_id=saved.session_id,
+            project_dir=saved.project_dir,
+            status="saved",
+            name=saved.name,
+            title=saved.title,
+            updated_at=saved.updated_at,
+        )
+
+    def _row(self, view: ThreadView, saved: SavedSession | None) -> SessionSummary:
+        return SessionSummary(
+            active_session_id=self.ids.of(view.project_dir, view.conversation_id),
             session_id=view.conversation_id,
             project_dir=view.project_dir,
             status=view.status,
@@ -106,7 +141,6 @@ class Directory:
             followers=view.followers,
             since_seconds=round(self._now() - view.since, 1),
             updated_at=saved.updated_at if saved else None,
-            message_count=saved.message_count if saved else None,
             worker_pid=view.worker_pid,
         )
 
@@ -119,7 +153,6 @@ class Household:
         self._directory = directory
         self._own: Mapping[str, Callable[[Mapping[str, object]], Awaitable[object]]] = {
             "list": self._list,
-            "list_saved_sessions": self._list_saved,
             "resolve": self._resolve,
             "kill": self._kill,
             "rename": self._rename,
@@ -134,10 +167,13 @@ class Household:
         include_saved = fields.get("all") is True
         return {"sessions": await self._directory.list(include_saved=include_saved)}
 
-    async def _list_saved(self, fields: Mapping[str, object]) -> object:
+    async def list_saved(
+        self, fields: Mapping[str, object], progress: Progress | None = None
+    ) -> Sequence[SessionSummary]:
+        """`list_saved_sessions`, which tells how far it has come."""
         project_dir = fields.get("projectDir")
         wanted = clean_dir(project_dir) if isinstance(project_dir, str) else None
-        return {"sessions": await self._directory.saved(wanted)}
+        return await self._directory.saved(wanted, progress)
 
     async def _resolve(self, fields: Mapping[str, object]) -> object:
         return await self._directory.resolve(str(fields.get("selector", "")))
@@ -179,8 +215,9 @@ class Household:
 class Session:
     """The commands of one client on the session that it follows."""
 
-    def __init__(self, threads: Threads, follower: Follower) -> None:
+    def __init__(self, threads: Threads, follower: Follower, ids: ActiveIds) -> None:
         self.follower = follower
+        self._ids = ids
         self.admissions = Admissions()
         self._threads = threads
         self._message_ids: dict[str, str] = {}
@@ -193,11 +230,22 @@ class Session:
             "answer": self._answer,
         }
 
-    def begin(self, name: str, fields: Mapping[str, object]) -> None:
+    def begin(self, name: str, fields: Mapping[str, object], *, is_repeat: bool = False) -> None:
         """A command has come: what it promises before it is carried out. Raises CommandRefused."""
         admission_id = fields.get("admissionId")
+        if name != "prompt" or not isinstance(admission_id, str):
+            return
+        self.admissions.begin(admission_id)
+        self._message_ids[admission_id] = str(fields.get("messageId"))
+        if is_repeat:
+            # It went to the session on an earlier connection: nobody can say that it did not.
+            self.admissions.own(admission_id)
+
+    def ended(self, name: str, fields: Mapping[str, object]) -> None:
+        """A command that has begun was answered."""
+        admission_id = fields.get("admissionId")
         if name == "prompt" and isinstance(admission_id, str):
-            self.admissions.begin(admission_id)
+            self._message_ids.pop(admission_id, None)
 
     async def execute(self, name: str, fields: Mapping[str, object]) -> object:
         """Carry out a command of the table that has begun. Raises ConnectionFailure."""
@@ -232,28 +280,23 @@ class Session:
         key = self.follower.key
         view = self._threads.view(key)
         return SessionState(
-            active_session_id=active_session_id(key.project_dir, key.conversation_id),
+            active_session_id=self._ids.of(key.project_dir, key.conversation_id),
             session_id=key.conversation_id,
             project_dir=key.project_dir,
             status=view.status if view else "stopped",
             run_id=view.run_id if view else None,
             waits_for=view.interrupts if view else (),
             followers=view.followers if view else 0,
+            answered_by=view.answered_by if view else None,
             worker=worker,
         )
 
     async def _prompt(self, fields: Mapping[str, object]) -> object:
         args = {name: value for name, value in fields.items() if name != "admissionId"}
-        admission_id, message_id = fields.get("admissionId"), fields.get("messageId")
-        if not isinstance(admission_id, str):
-            return await self.follower.request("prompt", args, COMMANDS["prompt"].timeout)
-        if not self.admissions.own(admission_id):
+        admission_id = fields.get("admissionId")
+        if isinstance(admission_id, str) and not self.admissions.own(admission_id):
             raise CommandRefused("admission_cancelled", "the prompt was taken back; nothing ran")
-        self._message_ids[admission_id] = str(message_id)
-        try:
-            return await self.follower.request("prompt", args, COMMANDS["prompt"].timeout)
-        finally:
-            self._message_ids.pop(admission_id, None)
+        return await self.follower.request("prompt", args, COMMANDS["prompt"].timeout)
 
     async def _cancel_prompt(self, fields: Mapping[str, object]) -> object:
         """What waits is taken back here; what the session owns, if it still waits in its queue."""

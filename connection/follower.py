@@ -74,12 +74,14 @@ class Joined:
 
 
 class Follower:
-    """Implements `sessions.domain.ports.Client`, for a person's client."""
+    """Implements `sessions.domain.ports.Client`, and `Named`, for a person's client."""
 
     inside = None
 
-    def __init__(self, threads: Threads, key: ThreadKey, take: Take) -> None:
+    def __init__(self, threads: Threads, key: ThreadKey, take: Take, name: str = "") -> None:
         self.key = key
+        self.name = name or "a program"
+        """What it is for people, in words that follow "answered in"."""
         self._threads = threads
         self._take = take
         self._opened = anyio.Event()

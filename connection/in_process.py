@@ -4,7 +4,7 @@ It talks to the `Threads` of this process and keeps the promises of the daemon a
 a process can't promise for itself: nothing outlives it, so there is no journal and no reconnecting.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -35,13 +35,18 @@ class InProcessConnection(SessionOperations):
     """Implements `connection.port.AgentConnection`. Made by `attached`."""
 
     def __init__(
-        self, threads: Threads, saved: SavedSessions, last_messages: int | None = None
+        self,
+        threads: Threads,
+        saved: SavedSessions,
+        last_messages: int | None = None,
+        name: str | None = None,
     ) -> None:
         super().__init__()
         self._threads = threads
         self._directory = Directory(threads, saved)
         self._household = Household(threads, self._directory)
         self._last_messages = last_messages
+        self._name = name or ""
         self._session: Session | None = None
         self._fresh: Snapshot | None = None
         """What was attached with, until something happened since."""
@@ -86,9 +91,7 @@ class InProcessConnection(SessionOperations):
         follower = Follower(self._threads, _key_of(found), take)
         try:
             joined: Joined = await follower.open(last_messages=self._last_messages)
-            snapshot = await Session(self._threads, follower).snapshot(
-                joined, joined.messages or ()
-            )
+            snapshot = await self._session_of(follower).snapshot(joined, joined.messages or ())
             follower.release()
             yield snapshot
         finally:
@@ -105,7 +108,10 @@ class InProcessConnection(SessionOperations):
         sent = given(fields)
         if COMMANDS[command].in_session:
             session.begin(command, sent)
-            told = await session.execute(command, sent)
+            try:
+                told = await session.execute(command, sent)
+            finally:
+                session.ended(command, sent)
         else:
             told = await self._household.execute(command, sent)
         try:
@@ -114,6 +120,18 @@ class InProcessConnection(SessionOperations):
             return told if isinstance(told, answer) else msgspec.convert(told, type=answer)
         except msgspec.ValidationError as exc:
             raise BrokenProtocol(f"{command} was answered with something else: {exc}") from exc
+
+    async def _list_saved(
+        self,
+        project_dir: str | None,
+        on_progress: Callable[[int, int], None],
+        on_session: Callable[[SessionSummary], None],
+    ) -> Sequence[SessionSummary]:
+        self._here()
+        rows = await self._directory.saved(project_dir, on_progress)
+        for row in rows:
+            on_session(row)
+        return rows
 
     async def _move_to(self, key: ThreadKey) -> None:
         self._leave_session()
@@ -124,13 +142,16 @@ class InProcessConnection(SessionOperations):
 
     async def _follow(self, key: ThreadKey, options: ThreadOptions | None) -> Follower:
         """Follow a session; the one followed before is left once this one is here."""
-        follower = Follower(self._threads, key, self._take)
+        follower = Follower(self._threads, key, self._take, self._name)
         joined = await follower.open(options=options, last_messages=self._last_messages)
-        before, self._session = self._session, Session(self._threads, follower)
+        before, self._session = self._session, self._session_of(follower)
         if before is not None:
             before.follower.close()
         self._fresh = await self._session.snapshot(joined, joined.messages or ())
         return follower
+
+    def _session_of(self, follower: Follower) -> Session:
+        return Session(self._threads, follower, self._directory.ids)
 
     # What it is told
 

@@ -8,15 +8,28 @@ own; its result is recorded with it. So whatever dies in between, it is carried 
     complete   -> a repeat gets the recorded result; nothing is carried out
     uncertain  -> it was received and has no result: a repeat is told so, and not carried out
 
-An acknowledged command is forgotten: its client has the result and will not repeat it.
+A repeat says the very same: an id that is remembered and comes with something else is refused in
+every state but the first. An acknowledged command is forgotten: its client has the result, or knows
+that there is none, and will not repeat it.
 """
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Protocol
+
+import msgspec
 
 Key = tuple[str, str]
 """The client's id and the command's id. A pair, so that no separator can make two keys one."""
+_FINGERPRINT_BYTES = 16
+
+
+def fingerprint(command: Mapping[str, object]) -> bytes:
+    """What a command asks for, in a few bytes: the same for the same, in whatever order."""
+    asked = msgspec.json.encode(command, order="sorted")
+    return hashlib.sha256(asked).digest()[:_FINGERPRINT_BYTES]
 
 
 class State(StrEnum):
@@ -28,6 +41,16 @@ class State(StrEnum):
     UNCERTAIN = "uncertain"
 
 
+class Claim(Enum):
+    """What a command that comes is to the journal."""
+
+    NEW = auto()
+    """Whoever gets this carries it out."""
+    REPEAT = auto()
+    ANOTHER = auto()
+    """Its id is taken, by a command that asked for something else."""
+
+
 @dataclass(slots=True)
 class Book:
     """The state of every command that is remembered. Results are bytes that it does not read."""
@@ -35,10 +58,14 @@ class Book:
     _running: set[Key] = field(default_factory=set[Key])
     _results: dict[Key, bytes | None] = field(default_factory=dict[Key, bytes | None])
     """None: received by a process that is gone, without a result."""
+    _asked: dict[Key, bytes] = field(default_factory=dict[Key, bytes])
+    """The fingerprint of each; none of what a version without them has recorded."""
 
-    def load(self, key: Key, result: bytes | None) -> None:
+    def load(self, key: Key, asked: bytes | None, result: bytes | None) -> None:
         """What an earlier process left."""
         self._results[key] = result
+        if asked is not None:
+            self._asked[key] = asked
 
     def state(self, key: Key) -> State:
         if key in self._running:
@@ -50,12 +77,13 @@ class Book:
     def result(self, key: Key) -> bytes | None:
         return self._results.get(key)
 
-    def begin(self, key: Key) -> bool:
-        """Claim a command; True for the one who may carry it out. At most one ever is."""
+    def begin(self, key: Key, asked: bytes) -> Claim:
+        """Claim a command; NEW for the one who may carry it out. At most one ever is."""
         if self.state(key) is not State.UNKNOWN:
-            return False
+            return Claim.REPEAT if self._asked.get(key, asked) == asked else Claim.ANOTHER
         self._running.add(key)
-        return True
+        self._asked[key] = asked
+        return Claim.NEW
 
     def complete(self, key: Key, result: bytes) -> None:
         self._running.discard(key)
@@ -66,12 +94,15 @@ class Book:
         self._running.discard(key)
         if was_received:
             self._results[key] = None
+        else:
+            self._asked.pop(key, None)
 
     def acknowledge(self, key: Key) -> bool:
-        """Forget a result that its client has. False when there is none to forget."""
-        if self.state(key) is not State.COMPLETE:
+        """Forget what its client was told. False when there is nothing to forget."""
+        if self.state(key) not in (State.COMPLETE, State.UNCERTAIN):
             return False
         del self._results[key]
+        self._asked.pop(key, None)
         return True
 
     def __len__(self) -> int:
@@ -83,11 +114,11 @@ class CommandJournal(Protocol):
 
     def state(self, key: Key) -> State: ...
 
-    def begin(self, key: Key) -> bool:
-        """Claim a command, at once; True for the one who carries it out."""
+    def begin(self, key: Key, asked: bytes) -> Claim:
+        """Claim a command, at once; NEW for the one who carries it out."""
         ...
 
-    async def received(self, key: Key, command: str) -> None:
+    async def received(self, key: Key, command: str, asked: bytes) -> None:
         """Record it; on the disk on return. Raises JournalFailed: then it is not carried out."""
         ...
 
@@ -106,6 +137,10 @@ class CommandJournal(Protocol):
     def acknowledged(self, key: Key) -> None:
         """Its client has the result. Unknown keys are fine."""
         ...
+
+
+class IdTaken(Exception):
+    """The id of a command is remembered, and was another command's. Nothing was done."""
 
 
 class JournalFailed(Exception):

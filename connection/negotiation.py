@@ -24,27 +24,18 @@ from connection.records import (
 )
 from connection.shapes import SessionState, SessionSummary, WorkerState
 
-REVISION = 1
+REVISION = 2
 
 # What each revision added. Revision 0 is the protocol without any of it.
 ADDED: Mapping[int, str] = {
     0: "the protocol itself",
     1: "history windows, prompts that can be taken back, changes of queued messages",
+    2: "clients that say what they are, states that say who answered",
 }
 
-SERVER_CAPABILITIES: Mapping[int, frozenset[str]] = {
-    0: frozenset({"attach_snapshot", "event_sequence", "chunked_snapshot"}),
-    1: frozenset(
-        {
-            "attach_snapshot",
-            "event_sequence",
-            "chunked_snapshot",
-            "history_window",
-            "prompt_admission_cancellation",
-            "queue_message_mutation",
-        }
-    ),
-}
+_OF_0 = frozenset({"attach_snapshot", "event_sequence", "chunked_snapshot"})
+_OF_1 = _OF_0 | {"history_window", "prompt_admission_cancellation", "queue_message_mutation"}
+SERVER_CAPABILITIES: Mapping[int, frozenset[str]] = {0: _OF_0, 1: _OF_1, 2: _OF_1}
 CLIENT_CAPABILITIES = SERVER_CAPABILITIES
 
 
@@ -54,6 +45,11 @@ class Offer:
 
     revision: int
     capabilities: frozenset[str]
+
+    def up_to(self, revision: int) -> "Offer":
+        """What a client of that revision makes of it: it knows nothing newer."""
+        known = SERVER_CAPABILITIES[revision]
+        return Offer(min(self.revision, revision), self.capabilities & known)
 
     def missing(self, gate: Gate) -> str | None:
         """What the gate wants and the other side has not, in a word."""

@@ -120,6 +120,15 @@ class SessionOperations(Unbuilt):
         """Leave the session for another one, and tell of it. Raises ConnectionFailure."""
         raise NotImplementedError
 
+    async def _list_saved(
+        self,
+        project_dir: str | None,
+        on_progress: Callable[[int, int], None],
+        on_session: Callable[[SessionSummary], None],
+    ) -> Sequence[SessionSummary]:
+        """`list_saved_sessions`, with what comes of it meanwhile. Raises ConnectionFailure."""
+        raise NotImplementedError
+
     # Lifecycle
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -178,13 +187,11 @@ class SessionOperations(Unbuilt):
         on_session: Callable[[SessionSummary], None] | None = None,
     ) -> Sequence[SessionSummary]:
         project_dir = self._key.project_dir if scope == "current" else None
-        rows = (await self._ask("list_saved_sessions", _Rows, projectDir=project_dir)).sessions
-        for place, row in enumerate(rows, 1):
-            if on_session is not None:
-                on_session(row)
-            if on_progress is not None:
-                on_progress(place, len(rows))
-        return rows
+        return await self._list_saved(
+            project_dir,
+            on_progress or (lambda loaded, total: None),
+            on_session or (lambda session: None),
+        )
 
     async def get_user_messages_for_forking(self) -> Sequence[ForkPoint]:
         return (await self._ask("get_user_messages_for_forking", _Points)).messages

@@ -22,7 +22,7 @@ from connection.event_records import EventRecords
 from connection.execution import Directory, Household, Session, thread_of
 from connection.failures import CapabilityUnavailable, CommandRefused, ConnectionFailure
 from connection.follower import Events, Follower, Joined
-from connection.journal import CommandJournal, JournalFailed, Key
+from connection.journal import CommandJournal, IdTaken, JournalFailed, Key, State, fingerprint
 from connection.local_stream import LocalStream
 from connection.negotiation import SCHEMA_ID, SERVER_CAPABILITIES, Offer
 from connection.outgoing import Outgoing
@@ -38,6 +38,7 @@ from connection.records import (
     ErrorInfo,
     InlineSnapshot,
     ListItem,
+    ListProgress,
     ProtocolName,
     Purpose,
     Response,
@@ -49,7 +50,7 @@ from connection.records import (
     encode,
     envelope,
 )
-from connection.shapes import SessionSummary, Snapshot
+from connection.shapes import Snapshot
 from connection.transfer import CHUNK_BYTES, size_of, transfer
 from sessions.domain.keys import Cursor, ThreadKey, ThreadOptions
 from sessions.domain.ports import Threads, ThreadView
@@ -60,7 +61,9 @@ log = structlog.stdlib.get_logger()
 _UNCERTAIN = (
     "this was received before and has no result: it may have happened; look before you repeat it"
 )
+_ID_TAKEN = "this id was another command's; nothing was done. Each command needs an id of its own"
 _READ_BYTES = 256 * 1024
+_LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +234,7 @@ class Peer:
         try:
             fields = _fields(found)
             self._offer.check(name, fields)
-            attachment = self._begin(name, fields)
+            attachment = self._begin(found, name, fields)
         except CapabilityUnavailable as exc:
             self._refuse(found.id, name, "capability_unavailable", str(exc), exc.capability)
             self._slots.release()
@@ -245,14 +248,15 @@ class Peer:
             else:
                 tasks.start_soon(self._read_for, found, name, fields, attachment)
 
-    def _begin(self, name: str, fields: Mapping[str, object]) -> Attachment | None:
+    def _begin(self, found: Envelope, name: str, fields: Mapping[str, object]) -> Attachment | None:
         """What a command promises before anything waits. Raises CommandRefused."""
         if not COMMANDS[name].in_session:
             return None
         attachment = self._attached.get(str(fields.get("activeSessionId")))
         if attachment is None:
             raise CommandRefused("not_attached", "this connection does not follow that session")
-        attachment.session.begin(name, fields)
+        is_repeat = self._journal.state((found.client_id, found.id)) is not State.UNKNOWN
+        attachment.session.begin(name, fields, is_repeat=is_repeat)
         if COMMANDS[name].kind == "mutating":
             attachment.running += 1
         return attachment
@@ -261,10 +265,11 @@ class Peer:
         self, found: Envelope, name: str, fields: dict[str, object], attachment: Attachment | None
     ) -> None:
         try:
-            await self._once((found.client_id, found.id), name, fields, attachment)
+            await self._once(found, name, fields, attachment)
         finally:
             self._slots.release()
             if attachment is not None:
+                attachment.session.ended(name, fields)
                 attachment.ended()
 
     async def _read_for(
@@ -277,9 +282,10 @@ class Peer:
             self._slots.release()
 
     async def _once(
-        self, key: Key, name: str, fields: dict[str, object], attachment: Attachment | None
+        self, found: Envelope, name: str, fields: dict[str, object], attachment: Attachment | None
     ) -> None:
         """Answer a command that changes something, and tell those whom it concerns."""
+        key: Key = (found.client_id, found.id)
         has_acted = False
 
         async def act() -> bytes:
@@ -288,7 +294,10 @@ class Peer:
             return await self._respond(key[1], name, fields, attachment)
 
         try:
-            result = await at_most_once(self._journal, key, name, act)
+            asked = fingerprint(found.command)
+            result = await at_most_once(self._journal, key, name, asked, act)
+        except IdTaken:
+            result = _failed(key[1], name, "command_id_taken", _ID_TAKEN)
         except JournalFailed as exc:
             result = _failed(key[1], name, "journal", str(exc))
         self._put_line(result or _failed(key[1], name, "command_result_uncertain", _UNCERTAIN))
@@ -346,9 +355,12 @@ class Peer:
         return _done(command_id, name, data)
 
     async def _list_saved(self, found: Envelope, fields: Mapping[str, object]) -> None:
-        """Row by row, so that a long list shows before it ends."""
-        told = await self._household.execute("list_saved_sessions", fields)
-        rows: list[SessionSummary] = msgspec.convert(told, type=_Rows).sessions
+        """How far it has come, then row by row."""
+
+        def progress(loaded: int, total: int) -> None:
+            self._put(ListProgress(id=found.id, loaded=loaded, total=total))
+
+        rows = await self._household.list_saved(fields, progress)
         for row in rows:
             self._put(ListItem(id=found.id, session=row))
         self._put_line(_done(found.id, "list_saved_sessions", {"count": len(rows)}))
@@ -372,14 +384,14 @@ class Peer:
             if attachment is not None:
                 self._tell(attachment, events)
 
-        follower = Follower(self._threads, key, take)
+        follower = Follower(self._threads, key, take, asked.client_name[:_LONGEST_NAME])
         try:
             joined = await follower.open(
                 asked.resume_cursor,
                 options=ThreadOptions(model=asked.model, mode=asked.mode),
                 last_messages=asked.last_messages,
             )
-            session = Session(self._threads, follower)
+            session = Session(self._threads, follower, self._directory.ids)
             snapshot = await session.snapshot(joined, joined.messages or ())
         except CommandRefused as exc:
             self._put_line(_failed(found.id, "attach", exc.code, str(exc)))
@@ -534,16 +546,13 @@ class Peer:
         self._write_now()
 
 
-class _Rows(msgspec.Struct):
-    sessions: list[SessionSummary]
-
-
 class _Attach(msgspec.Struct, rename="camel"):
     capabilities: tuple[str, ...] = ()
     resume_cursor: Cursor | None = None
     last_messages: int | None = None
     model: str | None = None
     mode: str | None = None
+    client_name: str = ""
 
 
 def _fields(found: Envelope) -> dict[str, object]:

@@ -24,12 +24,15 @@ from connection.records import (
     VERSION,
     Envelope,
     ListItem,
+    ListProgress,
     ProtocolName,
     Response,
     encode,
 )
 
 Put = Callable[[bytes], None]
+Listed = ListItem | ListProgress
+"""What comes of a list before the response that ends it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,18 +47,36 @@ class Request:
     on_response: Callable[[Response], None] | None = None
     """Is called before anything behind the response is read. Such a request is never sent again."""
     response: Response | None = None
-    items: list[ListItem] = field(default_factory=list[ListItem])
     failure: ConnectionFailure | None = None
-    _done: anyio.Event = field(default_factory=anyio.Event)
+    _listed: list[Listed] = field(default_factory=list[Listed])
+    _is_settled: bool = False
+    _news: anyio.Event = field(default_factory=anyio.Event)
     _left: float | None = None
 
     def settle(self) -> None:
-        self._done.set()
+        self._is_settled = True
+        self._news.set()
 
-    async def wait(self) -> Response:
-        """The response. Raises ConnectionFailure."""
+    def listed(self, record: Listed) -> None:
+        """A part of a list has come, for whoever waits."""
+        self._listed.append(record)
+        self._news.set()
+
+    def forget_listed(self) -> None:
+        """The list will begin anew."""
+        self._listed.clear()
+
+    async def wait(self, take: Callable[[Listed], None] = lambda record: None) -> Response:
+        """The response; before it `take` is given the parts of a list. Raises ConnectionFailure."""
         with self.scope:
-            await self._done.wait()
+            while True:
+                parts, self._listed = self._listed, []
+                for part in parts:
+                    take(part)
+                if self._is_settled:
+                    break
+                await self._news.wait()
+                self._news = anyio.Event()
         if self.failure is not None:
             raise self.failure
         response = self.response
@@ -126,9 +147,9 @@ class Requests:
             request.on_response(response)
         request.settle()
 
-    def listed(self, item: ListItem) -> None:
-        if (request := self._waiting.get(item.id)) is not None:
-            request.items.append(item)
+    def listed(self, record: Listed) -> None:
+        if (request := self._waiting.get(record.id)) is not None:
+            request.listed(record)
 
     def lost(self, now: float) -> None:
         """The connection is down: what belongs to it fails, the others wait."""
@@ -136,7 +157,7 @@ class Requests:
             if request.on_response is not None:
                 self._fail(request, Disconnected("the connection was lost before it was answered"))
             else:
-                request.items.clear()
+                request.forget_listed()
                 request.pause(now)
 
     def send_again(self, offer: Offer, put: Put, now: float) -> None:

@@ -6,7 +6,7 @@ in hexadecimal, without its hyphens; for saved sessions the beginning, too. Exac
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import hexdigits
 
 from connection.failures import refused
@@ -24,10 +24,35 @@ class Candidate:
     name: str | None = None
 
 
-def active_session_id(project_dir: str, session_id: str) -> str:
-    """The short id of an open session. The same thread has the same one, also after a restart."""
-    digest = hashlib.sha256(f"{project_dir}\0{session_id}".encode()).hexdigest()
-    return digest[:_SHOWN]
+def digest_of(project_dir: str, session_id: str) -> str:
+    """What the short id of a thread is the beginning of."""
+    return hashlib.sha256(f"{project_dir}\0{session_id}".encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class ActiveIds:
+    """The short ids of sessions. The same thread has the same one, also after a restart.
+
+    Should two threads begin alike, the second that is seen gets a longer one: an id names one
+    thread for as long as the daemon runs.
+    """
+
+    _digest: Callable[[str, str], str] = digest_of
+    _ids: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    _taken: set[str] = field(default_factory=set[str])
+
+    def of(self, project_dir: str, session_id: str) -> str:
+        """The id of a thread, now and later."""
+        known = self._ids.get((project_dir, session_id))
+        if known is not None:
+            return known
+        digest, length = self._digest(project_dir, session_id), _SHOWN
+        while digest[:length] in self._taken:
+            length += 1
+        made = digest[:length]
+        self._taken.add(made)
+        self._ids[project_dir, session_id] = made
+        return made
 
 
 def chosen(

@@ -74,6 +74,8 @@ class SessionState(Shape, frozen=True, kw_only=True):
     waits_for: tuple[str, ...] = ()
     """The ids of the open interrupts."""
     followers: int = 0
+    answered_by: str | None = None
+    """What gave the last answer, as it calls itself: "the panel". None: it does not say."""
     worker: WorkerState | None = None
     """None when the worker could not say (it is of another make, or did not answer in time)."""
 

@@ -20,14 +20,14 @@ import anyio.from_thread
 import anyio.to_thread
 import structlog
 
-from connection.journal import Book, JournalFailed, Key, State
+from connection.journal import Book, Claim, JournalFailed, Key, State
 
 log = structlog.stdlib.get_logger()
 
 FILE = "commands.sqlite"
 # Results that no client came back for are kept so long.
 _KEEP_SECONDS = 7 * 86_400.0
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS commands (
     client_id TEXT NOT NULL,
@@ -35,10 +35,13 @@ CREATE TABLE IF NOT EXISTS commands (
     command TEXT NOT NULL,
     received_at REAL NOT NULL,
     result BLOB,
+    asked BLOB,
     PRIMARY KEY (client_id, command_id)
 ) WITHOUT ROWID
 """
-_RECEIVED = "INSERT INTO commands VALUES (?, ?, ?, ?, NULL)"
+# Version 1 did not record what was asked for.
+_FROM_VERSION_1 = "ALTER TABLE commands ADD COLUMN asked BLOB"
+_RECEIVED = "INSERT INTO commands VALUES (?, ?, ?, ?, NULL, ?)"
 _COMPLETED = "UPDATE commands SET result = ? WHERE client_id = ? AND command_id = ?"
 _ACKNOWLEDGED = "DELETE FROM commands WHERE client_id = ? AND command_id = ?"
 
@@ -106,14 +109,14 @@ class SqliteJournal:
     def state(self, key: Key) -> State:
         return self._book.state(key)
 
-    def begin(self, key: Key) -> bool:
-        if not self._book.begin(key):
-            return False
-        self._waiting[key] = anyio.Event()
-        return True
+    def begin(self, key: Key, asked: bytes) -> Claim:
+        claim = self._book.begin(key, asked)
+        if claim is Claim.NEW:
+            self._waiting[key] = anyio.Event()
+        return claim
 
-    async def received(self, key: Key, command: str) -> None:
-        write = _Write(_RECEIVED, (*key, command, time.time()), anyio.Event())
+    async def received(self, key: Key, command: str, asked: bytes) -> None:
+        write = _Write(_RECEIVED, (*key, command, time.time(), asked), anyio.Event())
         self._received.add(key)
         self._writes.put(write)
         assert write.done is not None, "somebody waits"
@@ -156,19 +159,23 @@ class SqliteJournal:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version not in (0, _SCHEMA_VERSION):
-            raise JournalFailed(f"it is of version {version}, and this roost knows 1")
+        if not 0 <= version <= _SCHEMA_VERSION:
+            known = f"this roost knows up to {_SCHEMA_VERSION}"
+            raise JournalFailed(f"it is of version {version}, and {known}")
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise JournalFailed(" ".join(str(verdict).split()))
-        connection.execute(_SCHEMA)
+        # In one step: a start that dies in between finds the file as it was.
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(_FROM_VERSION_1 if version == 1 else _SCHEMA)
         connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        connection.execute("COMMIT")
         oldest = time.time() - _KEEP_SECONDS
         connection.execute("DELETE FROM commands WHERE received_at < ?", (oldest,))
-        for client_id, command_id, result in connection.execute(
-            "SELECT client_id, command_id, result FROM commands"
+        for client_id, command_id, asked, result in connection.execute(
+            "SELECT client_id, command_id, asked, result FROM commands"
         ):
-            self._book.load((client_id, command_id), result)
+            self._book.load((client_id, command_id), asked, result)
 
     async def _write_in_thread(self, connection: sqlite3.Connection) -> None:
         # Not abandoned when cancelled: what was handed over is written, and the end comes soon.

@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 
 from connection.failures import BrokenProtocol, HandshakeRefused
-from connection.negotiation import Offer, offer_of
+from connection.negotiation import REVISION, Offer, offer_of
 from connection.records import DaemonHello, FromDaemon, from_daemon
 from sessions.domain.splitter import LineSplitter, LineTooLong
 
@@ -31,8 +31,10 @@ class Transport:
         stream: anyio.abc.ByteStream,
         take: Callable[["Transport", FromDaemon], None],
         gone: Callable[["Transport"], None],
+        revision: int = REVISION,
     ) -> None:
         self._stream = stream
+        self._revision = revision
         self._take = take
         self._gone = gone
         self._waiting: list[bytes] = []
@@ -86,7 +88,7 @@ class Transport:
 
     def _note(self, record: FromDaemon) -> None:
         if isinstance(record, DaemonHello):
-            self.offer = offer_of(record)
+            self.offer = offer_of(record).up_to(self._revision)
             self._has_hello.set()
         else:
             self._take(self, record)

@@ -83,16 +83,17 @@ the `id` that could be found in it. Unknown record types are to be ignored.
 **What changes something is done at most once.** A mutating command is recorded on the disk by
 `clientId` and `id` before it is carried out, and its result with it. A client that lost the
 connection sends the identical envelope again: it gets the recorded result, or waits for the one
-that is being made, or is told `command_result_uncertain` when the daemon died in between. It says
-`ack_result` once it has a result, which is forgotten then.
+that is being made, or is told `command_result_uncertain` when the daemon died in between. Another
+command under an id that is remembered is refused with `command_id_taken`, in every state, and
+nothing is done. A client says `ack_result` once it has a result, which is forgotten then.
 
 **An attach** is answered with `activeSessionId` (the first 12 hexadecimal digits of a hash over
-project dir and conversation id, so that it survives restarts), the proved capabilities and a
-replay status. `complete` with a `resumeCursor`: exactly the missed events follow. Otherwise a
-snapshot comes: in the response, or, for clients with `chunked_snapshot` and above 512 KiB, as
-`session_snapshot_begin`, `_chunk`, `_end` right behind it; nothing of it counts before its end.
-A client that does not keep up loses a session's events and gets one catch-up: a snapshot with the
-purpose `resync`.
+project dir and conversation id, so that it survives restarts; more, where two threads begin alike),
+the proved capabilities and a replay status. `complete` with a `resumeCursor`: exactly the missed
+events follow. Otherwise a snapshot comes: in the response, or, for clients with `chunked_snapshot`
+and above 512 KiB, as `session_snapshot_begin`, `_chunk`, `_end` right behind it; nothing of it
+counts before its end. A client that does not keep up loses a session's events and gets one
+catch-up: a snapshot with the purpose `resync`.
 
 Limits of one connection: a line to the daemon 20 MiB; 1,024 live events or 8 MiB that wait; 256
 commands on their way; a write that takes nothing for 10 s ends it.

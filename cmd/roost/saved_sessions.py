@@ -5,27 +5,41 @@ Files are looked at in a thread, by one caller at a time.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 
-from agui.panel.ports import Catalogue, CatalogueRefused, SavedConversation
+from agui.panel.ports import CatalogueRefused, SavedConversation
+from connection.execution import Progress, SavedSession
 from connection.failures import CommandRefused
-from connection.selectors import active_session_id
-from connection.shapes import SessionSummary
 from sessions.domain.keys import ThreadKey
+
+
+class Conversations(Protocol):
+    """What is needed of the catalogue. Blocking, and safe to call from any thread."""
+
+    def all(self, progress: Progress | None = None) -> Sequence[SavedConversation]: ...
+    def delete(self, thread: ThreadKey) -> None: ...
 
 
 class SavedSessionFiles:
     """Implements `connection.execution.SavedSessions`."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Conversations) -> None:
         self._catalogue = catalogue
         self._looking = anyio.Lock()
 
-    async def list(self, project_dir: str | None) -> Sequence[SessionSummary]:
+    async def list(
+        self, project_dir: str | None, progress: Progress | None = None
+    ) -> Sequence[SavedSession]:
+        def tell(loaded: int, total: int) -> None:
+            if progress is not None:
+                anyio.from_thread.run_sync(progress, loaded, total)
+
         async with self._looking:
-            found = await anyio.to_thread.run_sync(self._catalogue.all)
+            found = await anyio.to_thread.run_sync(self._catalogue.all, tell)
         rows = (_row(each) for each in found if each.title or each.name)
         return [row for row in rows if project_dir in (None, row.project_dir)]
 
@@ -37,12 +51,10 @@ class SavedSessionFiles:
             raise CommandRefused("not_deleted", str(exc)) from exc
 
 
-def _row(each: SavedConversation) -> SessionSummary:
-    return SessionSummary(
-        active_session_id=active_session_id(each.project_dir, each.conversation_id),
-        session_id=each.conversation_id,
+def _row(each: SavedConversation) -> SavedSession:
+    return SavedSession(
         project_dir=each.project_dir,
-        status="saved",
+        session_id=each.conversation_id,
         name=each.name,
         title=each.title,
         updated_at=each.updated_at,

@@ -127,8 +127,9 @@ class JoinLog:
         run = self.run
         if run is None:
             # Between runs nothing is said; what the next run patches is told then.
-            known = {name for name, document in self._documents() if document.lines()}
-            return [], frozenset(known)
+            return [], frozenset(
+                name for name, document in self._documents() if document.lines() or document.is_lost
+            )
         said = [run.started]
         lost: set[str | None] = set()
         for name, document in self._documents():

@@ -11,7 +11,7 @@ input means depends on the interrupts that only a ready worker tells of.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ from sessions.domain.ports import Client, ThreadView, Worker, WorkerLost
 from sessions.domain.ring import Attachment, Coverage, Ring
 from sessions.domain.settings import RegistrySettings
 from sessions.domain.standing import Standing
+from sessions.domain.untold import Untold
 from sessions.domain.waiting import Held, Waiting
 
 # The place of a follower that still waits for its snapshot; live ones are at 0 or above.
@@ -94,6 +95,8 @@ class Thread:
     _lacking: dict[Client, set[str | None]] = field(default_factory=dict[Client, set[str | None]])
     """What a joiner was not told: the state (None), activities. Told before the next patch of it,
     or with its next snapshot when it could not be kept."""
+    _untold: Untold = field(default_factory=Untold)
+    """The same for those who may come back."""
     _waiting: Waiting = field(default_factory=Waiting)
     _approvals: dict[str, list[Client]] = field(default_factory=dict[str, list[Client]])
     """Tool requests that wait for a person, by tool call id, with those who saw the question."""
@@ -105,6 +108,8 @@ class Thread:
     _is_queued: bool = False
     """It was given one while a run was open: that run may have taken it, or the next one will."""
     _chunk_opened: int = 0
+    _last_join: int = 0
+    """Where somebody last joined with a snapshot."""
     _idle_since: float | None = None
     _status: str = "stopped"
     _status_since: float = 0.0
@@ -152,9 +157,17 @@ class Thread:
         if cursor is None or ring is None or attachment.coverage is not Coverage.COMPLETE:
             self.open(client, frame, now)
             return attachment
+        place = cursor.sequence
+        opened = self._chunk_opened
+        if self._untold.hides(place) or 0 < opened <= self._last_join <= place:
+            # It may be somebody who joined in the middle and can't place what follows.
+            self.open(client, frame, now)
+            return replace(attachment, coverage=Coverage.PARTIAL, reason="event_replay_not_enough")
         self._waiting.forget(client)
-        self._followers[client] = cursor.sequence
+        self._followers[client] = min(place, opened - 1) if opened else place
         self._lacking.pop(client, None)
+        if lacking := self._untold.lacked_at(place):
+            self._lacking[client] = lacking
         self._rank_live()
         for at, line in ring.after(cursor.sequence):
             client.deliver(line, at)
@@ -232,7 +245,8 @@ class Thread:
         self._worker = worker
         self._has_spoken = False
         self._sequence = 0
-        self._chunk_opened = 0
+        self._chunk_opened = self._last_join = 0
+        self._untold = Untold()
         self._ring = Ring(generation, self.settings.ring_events, self.settings.ring_bytes)
         # Where a live follower joined was a place in the generation before.
         self._followers = {c: min(at, 0) for c, at in self._followers.items()}
@@ -269,6 +283,10 @@ class Thread:
         self._standing.restore(
             kept.retold, kept.lost, kept.running_jobs, is_answering=kept.is_answering
         )
+        self._untold = Untold()
+        self._untold.joined(kept.lost, 0)
+        for name in kept.lost:
+            self._untold.patched(name, kept.sequence, is_lost=True)
         for _ in range(kept.openings):
             self._waiting.expect_snapshot(None, now)
         for key in kept.replies:
@@ -578,6 +596,8 @@ class Thread:
             client.deliver(line, None)
         if untold:
             self._lacking[client] = set(untold)
+            self._untold.joined(untold, self._sequence)
+        self._last_join = self._sequence
         if not said and self._interrupts.open:
             client.deliver(self._interrupts.line, None)
         self._go_live(client)
@@ -634,6 +654,7 @@ class Thread:
                         client.deliver(told, None)
             has = [c for c in self._live if name not in self._lacking.get(c, ())]
             self._relay(line, has)
+        self._untold.patched(name, self._sequence, is_lost=document is None or document.is_lost)
 
     def _on_reply(self, peeked: Line, line: bytes) -> None:
         try:
@@ -763,6 +784,7 @@ class Thread:
         self._live = tuple(c for c, at in self._followers.items() if at != _JOINING)
 
     def _has_again(self, name: str | None) -> None:
+        self._untold.snapshot(name, self._sequence)
         for lacking in self._lacking.values():
             lacking.discard(name)
 

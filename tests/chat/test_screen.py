@@ -6,7 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from connection.events import Closed, ConnectionStatus, SessionReplaced, SessionResynced
+from connection.events import (
+    Closed,
+    ConnectionStatus,
+    SessionReplaced,
+    SessionResynced,
+    SessionStatus,
+)
 from connection.failures import CommandRefused
 from connection.shapes import (
     Answer,
@@ -18,7 +24,7 @@ from connection.shapes import (
     Window,
 )
 from roost.chat.widgets.composer import Composer
-from tests.chat.fakes import FakeConnection, Screen, a_chat, event, snapshot
+from tests.chat.fakes import FakeConnection, Screen, a_chat, event, snapshot, state
 
 
 def user(number: int, text: str) -> dict[str, Any]:
@@ -195,12 +201,18 @@ async def test_several_options_may_be_chosen_where_that_is_allowed() -> None:
         assert answer.payload["answers"][0]["selectedLabels"] == ["a", "c"]
 
 
-async def test_what_somebody_else_answers_disappears_and_says_so() -> None:
+@pytest.mark.parametrize(
+    ("answered_by", "where"), [(None, "in another program"), ("the panel", "in the panel")]
+)
+async def test_what_somebody_else_answers_disappears_and_says_where(
+    answered_by: str | None, where: str
+) -> None:
     async with a_chat() as screen:
         await suspended(screen, approval("c1"), c1='{"command":"make"}')
+        await screen.tells(SessionStatus(state(answered_by=answered_by)))
         await screen.says(event("RUN_STARTED", runId="r2"))
         assert "approve" not in screen.shown()
-        assert "somebody else has answered" in screen.shown()
+        assert f"this was answered {where}" in screen.shown()
         await screen.presses("y")
         assert screen.connection.asked == []
 

@@ -2,7 +2,9 @@
 
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -12,16 +14,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from connection.at_most_once import at_most_once
-from connection.journal import Book, JournalFailed, Key, State
+from connection.journal import Book, Claim, IdTaken, JournalFailed, Key, State, fingerprint
 from connection.sqlite_journal import FILE, SqliteJournal, check, move_aside
 
 KEY: Key = ("client", "1")
+ASKED = fingerprint({"type": "prompt", "text": "hello"})
 
 
 class BookMachine(RuleBasedStateMachine):
-    """Clients send, send again and acknowledge; the process dies anywhere."""
+    """Clients send, send again and acknowledge; the process dies anywhere.
+
+    Some clients are wrong: they send another command under an id that they have used.
+    """
 
     keys = st.sampled_from([("a", "1"), ("a", "2"), ("b", "1")])
+    commands = st.sampled_from([b"one", b"another"])
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,13 +38,20 @@ class BookMachine(RuleBasedStateMachine):
         self.done: dict[Key, int] = {}
         self.acknowledged: set[Key] = set()
         self.running: set[Key] = set()
+        self.asked: dict[Key, bytes] = {}
 
-    @rule(key=keys)
-    def comes(self, key: Key) -> None:
+    @rule(key=keys, command=commands)
+    def comes(self, key: Key, command: bytes) -> None:
         if key in self.acknowledged:
             return  # its client has the result and repeats it no more
-        if self.book.begin(key):
+        claim = self.book.begin(key, command)
+        if key not in self.asked:
+            assert claim is Claim.NEW
+            self.asked[key] = command
             self.running.add(key)
+        else:
+            same = self.asked[key] == command
+            assert claim is (Claim.REPEAT if same else Claim.ANOTHER)
 
     @rule(key=keys, recorded=st.booleans())
     def is_carried_out(self, key: Key, recorded: bool) -> None:
@@ -64,7 +78,7 @@ class BookMachine(RuleBasedStateMachine):
         self.running.clear()
         self.book = Book()
         for key in self.received - self.acknowledged:
-            self.book.load(key, self.results.get(key))
+            self.book.load(key, self.asked[key], self.results.get(key))
 
     @invariant()
     def nothing_is_done_twice(self) -> None:
@@ -114,9 +128,9 @@ async def test_a_crash_after_any_step_and_a_repeat_do_it_at_most_once(
                     passes("effect")
                     return b"result"
 
-                assert await at_most_once(first, KEY, "prompt", act) == b"result"
+                assert await at_most_once(first, KEY, "prompt", ASKED, act) == b"result"
                 # One more record, so that the result before it is surely on the disk.
-                await first.received(("other", "1"), "prompt")
+                await first.received(("other", "1"), "prompt", ASKED)
                 passes("result")
                 passes("reply")
     except* Dies:
@@ -130,7 +144,9 @@ async def test_a_crash_after_any_step_and_a_repeat_do_it_at_most_once(
                 effects.append("effect")
                 return b"result"
 
-            told = await at_most_once(again, KEY, "prompt", act_again)
+            told = await at_most_once(again, KEY, "prompt", ASKED, act_again)
+            with pytest.raises(IdTaken):
+                await at_most_once(again, KEY, "prompt", b"another", act_again)
     assert len(effects) <= 1
     if last_step == "before it is received":
         assert (told, effects) == (b"result", ["effect"])
@@ -153,7 +169,7 @@ async def test_two_at_once_are_carried_out_once_and_both_are_told(tmp_path: Path
                 return b"one"
 
             async def send() -> None:
-                told.append(await at_most_once(journal, KEY, "prompt", act))
+                told.append(await at_most_once(journal, KEY, "prompt", ASKED, act))
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(3):
@@ -171,9 +187,12 @@ async def test_an_acknowledged_command_is_gone_from_the_file(tmp_path: Path) -> 
             async def act() -> bytes:
                 return b"one"
 
-            await at_most_once(journal, KEY, "prompt", act)
+            await at_most_once(journal, KEY, "prompt", ASKED, act)
             journal.acknowledged(KEY)
             journal.acknowledged(("nobody", "1"))
+            # Forgotten, so its id is free again.
+            assert await at_most_once(journal, KEY, "prompt", b"another", act) == b"one"
+            journal.acknowledged(KEY)
     with sqlite3.connect(tmp_path / FILE) as file:
         assert file.execute("SELECT count(*) FROM commands").fetchone() == (0,)
     file.close()
@@ -200,7 +219,7 @@ async def test_a_damaged_journal_stops_the_start_and_can_be_put_aside(
     with journal.opened():
         async with journal.serving():
             for number in range(200):
-                await journal.received(("client", str(number)), "prompt")
+                await journal.received(("client", str(number)), "prompt", ASKED)
     assert check(tmp_path) is None
     damage(tmp_path / FILE)
     with pytest.raises(JournalFailed, match=r"is damaged .* `roost doctor --fix` moves"):
@@ -215,5 +234,42 @@ async def test_a_damaged_journal_stops_the_start_and_can_be_put_aside(
 
 def test_ids_with_separators_are_two_commands() -> None:
     book = Book()
-    assert book.begin(("a,b", "c"))
-    assert book.begin(("a", "b,c"))
+    assert book.begin(("a,b", "c"), ASKED) is Claim.NEW
+    assert book.begin(("a", "b,c"), ASKED) is Claim.NEW
+
+
+def test_a_command_is_the_same_in_whatever_order_its_fields_come() -> None:
+    assert fingerprint({"text": "hello", "type": "prompt"}) == ASKED
+    assert fingerprint({"text": "hello!", "type": "prompt"}) != ASKED
+
+
+async def test_an_uncertain_command_is_forgotten_once_its_client_was_told(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path)
+    with journal.opened():
+        async with journal.serving():
+            journal.begin(KEY, ASKED)
+            await journal.received(KEY, "prompt", ASKED)
+            journal.abandoned(KEY)
+            assert await journal.result(KEY) is None
+            journal.acknowledged(KEY)
+            assert journal.state(KEY) is State.UNKNOWN
+
+
+def test_a_journal_without_fingerprints_is_taken_over_with_all_that_it_remembers(
+    tmp_path: Path,
+) -> None:
+    """Of what it recorded nobody can tell whether a repeat asks for the same: it is believed."""
+    with closing(sqlite3.connect(tmp_path / FILE)) as old, old:
+        old.execute(
+            "CREATE TABLE commands (client_id TEXT NOT NULL, command_id TEXT NOT NULL,"
+            " command TEXT NOT NULL, received_at REAL NOT NULL, result BLOB,"
+            " PRIMARY KEY (client_id, command_id)) WITHOUT ROWID"
+        )
+        row = (*KEY, "prompt", time.time(), b"result")
+        old.execute("INSERT INTO commands VALUES (?, ?, ?, ?, ?)", row)
+        old.execute("PRAGMA user_version = 1")
+    for _ in range(2):
+        journal = SqliteJournal(tmp_path)
+        with journal.opened():
+            assert journal.begin(KEY, ASKED) is Claim.REPEAT
+            assert journal.state(KEY) is State.COMPLETE

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from connection.execution import SavedSession
 from connection.failures import (
     AdmissionFailed,
     CapabilityUnavailable,
@@ -21,6 +22,7 @@ from connection.local_stream import LocalStream
 from connection.negotiation import ADDED, REVISION, SCHEMA_ID, Offer, proved
 from connection.peer import PeerSettings
 from connection.server import LONGEST_PATH, SocketUnusable, listen, peer_of
+from connection.shapes import Answer
 from tests.support.local_scene import KEY, LocalScene, a_local_server
 
 PATIENCE = 30.0
@@ -177,6 +179,113 @@ async def test_a_large_history_comes_in_chunks_and_whole(tmp_path: Path) -> None
             async with scene.client() as (_, screen):
                 await screen.until_equal(scene.worker.model)
                 assert len(screen.model.messages) == 50
+
+
+async def attached(scene: LocalScene) -> tuple[Raw, str]:
+    """A client that follows the session, and the session's id."""
+    client = await raw(scene)
+    await client.command(
+        "attach", id_="attach", projectDir=KEY.project_dir, sessionId=KEY.conversation_id
+    )
+    answer = await client.until("response")
+    return client, answer["data"]["activeSessionId"]
+
+
+async def test_an_id_that_is_taken_is_refused_in_every_state_and_nothing_is_done(
+    tmp_path: Path,
+) -> None:
+    """Two programs that share an identity by mistake must learn of it, not get each other's
+    answers."""
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene:
+            client, active_id = await attached(scene)
+            async with client.stream:
+                worker = scene.worker
+                worker.answers_prompts = False
+                await client.command("prompt", id_="p", activeSessionId=active_id, text="one")
+                await worker.asked.wait()
+                # It runs: the repeat waits with it, the other command does not.
+                await client.command("prompt", id_="p", activeSessionId=active_id, text="two")
+                refused = await client.until("response")
+                assert refused["errorInfo"]["code"] == "command_id_taken"
+                assert "nothing was done" in refused["error"]
+                await client.command("prompt", id_="p", activeSessionId=active_id, text="one")
+                worker.answer_prompts_now()
+                for _ in range(2):
+                    assert (await client.until("response"))["success"]
+                # It is done: the same holds.
+                await client.command("abort", id_="p", activeSessionId=active_id)
+                refused = await client.until("response")
+                assert refused["errorInfo"]["code"] == "command_id_taken"
+                assert worker.effects == {"one": 1}
+                assert b'"interrupt"' not in b"".join(worker.sent)
+
+
+async def test_a_prompt_that_was_sent_again_is_not_taken_back_where_it_was_taken(
+    tmp_path: Path,
+) -> None:
+    """`cancelled` means that it is safe to send it as a new prompt: it must never be a lie."""
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene:
+            client, active_id = await attached(scene)
+            prompt: dict[str, Any] = {"activeSessionId": active_id, "text": "one", "messageId": "m"}
+            async with client.stream:
+                scene.worker.answers_prompts = False
+                scene.worker.refused = frozenset({"delete_queued"})
+                await client.command("prompt", id_="p", **prompt, admissionId="a")
+                await scene.worker.asked.wait()
+            again, active_id = await attached(scene)
+            async with again.stream:
+                await again.command("prompt", id_="p", **prompt, admissionId="a")
+                await again.command(
+                    "cancel_prompt_admission", id_="c", activeSessionId=active_id, admissionId="a"
+                )
+                answer = await again.until("response")
+                assert (answer["id"], answer["data"]) == ("c", {"status": "owned"})
+                scene.worker.answer_prompts_now()
+                assert (await again.until("response"))["data"]["admission"] == "started"
+            assert scene.worker.effects == {"one": 1}
+
+
+async def test_a_list_tells_how_far_it_has_come_and_each_row_once(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene, scene.client() as (connection, _):
+            scene.saved.found = [
+                SavedSession(
+                    project_dir=KEY.project_dir,
+                    session_id=f"saved-{number}",
+                    name=None,
+                    title=f"talk {number}",
+                    updated_at="2026-01-01T00:00:00Z",
+                )
+                for number in range(3)
+            ]
+            progress: list[tuple[int, int]] = []
+            told: list[str] = []
+            rows = await connection.list_saved_sessions(
+                on_progress=lambda loaded, total: progress.append((loaded, total)),
+                on_session=lambda row: told.append(row.session_id),
+            )
+            assert progress == [(1, 3), (2, 3), (3, 3)]
+            assert told == [row.session_id for row in rows] == ["saved-0", "saved-1", "saved-2"]
+            assert len({row.active_session_id for row in rows}) == 3
+
+
+async def test_who_answers_is_told_to_the_others_by_its_name(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path) as scene,
+            scene.client(name="the terminal") as (terminal, _),
+            scene.client() as (_, other),
+        ):
+            asked = {"type": "interrupt", "interrupts": [{"id": "i", "reason": "tool_call"}]}
+            scene.worker.say("RUN_STARTED", threadId="c1", runId="r")
+            scene.worker.say("RUN_FINISHED", threadId="c1", runId="r", outcome=asked)
+            await other.until(lambda: bool(other.last_status and other.last_status.waits_for))
+            await terminal.answer([Answer(interrupt_id="i", approved=True)])
+            await other.until(lambda: bool(other.last_status and other.last_status.answered_by))
+            assert other.last_status is not None
+            assert other.last_status.answered_by == "the terminal"
 
 
 async def test_who_is_at_a_session_that_is_killed_is_told_so_once(tmp_path: Path) -> None:

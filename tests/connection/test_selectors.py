@@ -5,7 +5,7 @@ import pytest
 from connection.admission import Admissions, Status
 from connection.failures import AmbiguousSession, CommandRefused
 from connection.reconnecting import Reconnecting
-from connection.selectors import Candidate, active_session_id, chosen
+from connection.selectors import ActiveIds, Candidate, chosen, digest_of
 
 ONE = Candidate("aaaaaaaaaa11", "0f0e0d0c-0000-4000-8000-00000000ab11", "poem")
 TWO = Candidate("bbbbbbbbbb11", "1f0e0d0c-0000-4000-8000-00000000cd22", "poem two")
@@ -42,9 +42,19 @@ def test_the_beginning_of_an_id_counts_for_saved_sessions_only() -> None:
 
 
 def test_the_id_of_a_thread_is_the_same_after_a_restart() -> None:
-    assert active_session_id("/p", "c") == active_session_id("/p", "c")
-    assert active_session_id("/p", "c") != active_session_id("/pc", "")
-    assert len(active_session_id("/p", "c")) == 12
+    assert ActiveIds().of("/p", "c") == ActiveIds().of("/p", "c") == digest_of("/p", "c")[:12]
+    assert ActiveIds().of("/p", "c") != ActiveIds().of("/pc", "")
+
+
+def test_threads_whose_ids_begin_alike_have_ids_that_name_one_of_them() -> None:
+    """Twelve digits are many, and not all: a command must never reach another thread."""
+    alike = {"c1": "a" * 14 + "1", "c2": "a" * 14 + "2", "c3": "a" * 12 + "bb"}
+    ids = ActiveIds(lambda project_dir, session_id: alike[session_id])
+    made = {session_id: ids.of("/p", session_id) for session_id in alike}
+    assert made == {"c1": "a" * 12, "c2": "a" * 13, "c3": "a" * 12 + "b"}
+    assert {session_id: ids.of("/p", session_id) for session_id in alike} == made
+    candidates = [Candidate(active, session_id) for session_id, active in made.items()]
+    assert [chosen(active, candidates) for active in made.values()] == [0, 1, 2]
 
 
 def test_a_prompt_that_waits_can_be_taken_back_and_one_that_is_owned_says_so() -> None:

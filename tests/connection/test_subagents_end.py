@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 from anyio import wait_all_tasks_blocked
 
-from connection.execution import Directory, Household
+from connection.execution import Directory, Household, Progress, SavedSession
 from connection.failures import CommandRefused
-from connection.shapes import SessionSummary
 from sessions.domain.keys import ThreadKey
 from tests.support.fakes import FakeClient, FakeWorker
 from tests.support.scenes import PROJECT, a_followed_thread
@@ -23,7 +22,9 @@ class FakeSaved:
     def __init__(self) -> None:
         self.deleted: list[str] = []
 
-    async def list(self, project_dir: str | None) -> Sequence[SessionSummary]:
+    async def list(
+        self, project_dir: str | None, progress: Progress | None = None
+    ) -> Sequence[SavedSession]:
         return ()
 
     async def delete(self, key: ThreadKey) -> None:

@@ -16,16 +16,17 @@ from roost.daemon.container import (
 )
 from roost.daemon.launching import worker_argv
 from roost.daemon.main import Daemon
+from roost.daemon.port_door import NoPort, PortDoor
 from roost.home import RoostHome
 from roost.settings import BindingSection, NamedAgentSection, TelegramSection, WorkerSection
 from sessions.domain.ports import LaunchWorker, Threads
 
 
-def container(tmp_path: Path) -> DaemonContainer:
+def container(tmp_path: Path, *, has_port: bool = True) -> DaemonContainer:
     return DaemonContainer(
         home=RoostHome(tmp_path),
         worker=WorkerSection(),
-        binding_section=BindingSection(),
+        binding_section=BindingSection(enabled=has_port),
         telegram=TelegramSection(),
         agents={},
         token="t",
@@ -47,7 +48,12 @@ def test_every_provider_builds(tmp_path: Path) -> None:
     assert isinstance(built.binding(), Binding)
     program = built.program()
     assert isinstance(program, Daemon)
+    assert isinstance(program.port, PortDoor)
     assert program.run_file.file == tmp_path / "run" / "daemon.json"
+
+
+def test_without_its_port_a_daemon_is_built_with_no_door_there(tmp_path: Path) -> None:
+    assert isinstance(container(tmp_path, has_port=False).program().port, NoPort)
 
 
 def test_the_worker_is_this_program_unless_another_is_set() -> None:

@@ -1,7 +1,6 @@
 """The daemon's life with fakes for what it enters: the order of its end, and the second signal."""
 
 import signal
-import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ class Parts:
     slow_workers: bool = False
     slow_clients: bool = False
     fails: bool = False
+    number: int | None = 1234
 
 
 class FakeRegistry:
@@ -61,24 +61,28 @@ class FakeLaunching:
         self.parts.seen.append("launching leaves workers")
 
 
-class FakeBinding:
+class FakePort:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.hurried = anyio.Event()
 
+    @contextmanager
+    def opened(self) -> Generator[int | None]:
+        yield self.parts.number
+
     @asynccontextmanager
-    async def serving(self, listener: socket.socket) -> AsyncGenerator[int]:
-        self.parts.seen.append("binding in")
+    async def serving(self) -> AsyncGenerator[None]:
+        self.parts.seen.append("port in")
         if self.parts.fails:
             raise OSError("no")
-        yield 1234
+        yield
         if self.parts.slow_clients:
             signal.raise_signal(signal.SIGTERM)
             await self.hurried.wait()
-        self.parts.seen.append("binding out")
+        self.parts.seen.append("port out")
 
     def hurry(self) -> None:
-        self.parts.seen.append("binding hurried")
+        self.parts.seen.append("port hurried")
         self.hurried.set()
 
 
@@ -117,10 +121,9 @@ def daemon_of(parts: Parts) -> Daemon:
     return Daemon(
         launching=FakeLaunching(parts),
         registry=FakeRegistry(parts),
-        binding=FakeBinding(parts),
+        port=FakePort(parts),
         local=FakeLocal(parts),
         channels=FakeChannels(parts),
-        listen=lambda: socket.create_server(("127.0.0.1", 0)),
         run_file=parts.run_file,
     )
 
@@ -153,10 +156,10 @@ async def test_clients_leave_before_workers_stop(tmp_path: Path, signum: signal.
         "local opened",
         "registry in",
         "local in",
-        "binding in",
+        "port in",
         "channels in",
         "channels out",
-        "binding out",
+        "port out",
         "local out",
         "registry out",
         "local closed",
@@ -173,7 +176,7 @@ async def test_a_second_signal_hurries_the_workers(tmp_path: Path) -> None:
 async def test_a_second_signal_hurries_the_clients_and_then_the_workers(tmp_path: Path) -> None:
     parts = Parts(file_in(tmp_path), slow_clients=True, slow_workers=True)
     assert await run_until_signalled(parts) is ExitCode.DONE
-    assert parts.seen.index("binding hurried") < parts.seen.index("registry hurried")
+    assert parts.seen.index("port hurried") < parts.seen.index("registry hurried")
     assert "registry out" in parts.seen
 
 
@@ -182,9 +185,16 @@ async def test_workers_are_told_where_the_daemon_listens(tmp_path: Path) -> None
     daemon = daemon_of(Parts(file_in(tmp_path), fails=True))
     with pytest.raises(ExceptionGroup), anyio.fail_after(5):
         await daemon.run()
-    url = daemon.worker_environ["ROOST_BINDING__URL"]
-    assert url.startswith("ws://127.0.0.1:")
-    assert url.endswith("/ws")
+    assert daemon.worker_environ["ROOST_BINDING__URL"] == "ws://127.0.0.1:1234/ws"
+
+
+async def test_without_a_port_workers_are_told_of_none(tmp_path: Path) -> None:
+    """Not even of the one that this daemon was started with: it is another daemon's."""
+    daemon = daemon_of(Parts(file_in(tmp_path), fails=True, number=None))
+    daemon.worker_environ["ROOST_BINDING__URL"] = "ws://127.0.0.1:9/ws"
+    with pytest.raises(ExceptionGroup), anyio.fail_after(5):
+        await daemon.run()
+    assert "ROOST_BINDING__URL" not in daemon.worker_environ
 
 
 async def test_a_daemon_that_could_not_serve_leaves_no_run_file(tmp_path: Path) -> None:

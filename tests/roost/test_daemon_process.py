@@ -126,7 +126,7 @@ def test_a_taken_port_is_one_line_and_exit_code_1(machine: Machine) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("ROOST_BINDING__TOKEN", ""), ("ROOST_AGENT__MODE", "x"), ("ROOST_BINDING__ENABLED", "no")],
+    [("ROOST_BINDING__TOKEN", ""), ("ROOST_AGENT__MODE", "x")],
 )
 def test_settings_that_can_not_be_used_stop_the_start(
     machine: Machine, name: str, value: str

@@ -55,7 +55,7 @@ def test_a_reused_pid_is_not_the_daemon(tmp_path: Path) -> None:
         json.dumps(asdict(replace(RECORD, pid=0))).encode(),
         json.dumps(asdict(RECORD) | {"pid": "7"}).encode(),
         json.dumps(asdict(RECORD) | {"pid": True}).encode(),
-        json.dumps(asdict(RECORD) | {"port": None}).encode(),
+        json.dumps(asdict(RECORD) | {"port": "1"}).encode(),
         json.dumps(asdict(RECORD) | {"host": 1}).encode(),
         json.dumps(asdict(RECORD) | {"process_start": 99}).encode(),
     ],

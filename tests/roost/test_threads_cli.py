@@ -74,6 +74,33 @@ def test_without_a_daemon_to_be_had_the_exit_code_is_3(shell: Machine) -> None:
     assert "worker.idle_timeout" in error
 
 
+def test_a_daemon_without_a_port_does_all_that_programs_ask_of_its_socket(shell: Machine) -> None:
+    shell.environ["ROOST_BINDING__ENABLED"] = "false"
+    code, out, error = shell.run("run", "hello")
+    assert (code, error) == (0, "")
+    assert "You said: hello." in out
+    record = shell.record()
+    assert record["port"] is None
+    assert not listening_ports(record["pid"])
+    status = json.loads(shell.run("status", "--json")[1])
+    assert (status["running"], status["reachable"]) == (True, True)
+    assert [thread["status"] for thread in status["threads"]] == ["idle"]
+    code, out, _ = shell.run("status")
+    assert (code, "without a port" in out) == (0, True)
+    assert "binding.enabled is false" in shell.run("panel")[2]
+    assert "no port" in shell.run("daemon")[2]
+
+
+def listening_ports(pid: int) -> list[str]:
+    """The TCP ports that a process listens on; none where the system does not tell."""
+    files = Path("/proc") / str(pid) / "fd"
+    if not files.is_dir():
+        return []
+    mine = {str(file.readlink()) for file in files.iterdir()}
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [row[1] for row in lines if row[3] == "0A" and f"socket:[{row[9]}]" in mine]
+
+
 def test_ctrl_c_ends_the_run_and_is_130(shell: Machine) -> None:
     process = shell.start("run", "slow 600")
     assert process.stdout is not None

@@ -110,3 +110,79 @@ def test_a_ring_is_bounded_and_its_complete_replay_misses_nothing(
     else:
         assert ring.after(at) != missed
         assert attachment.coverage is (Coverage.PARTIAL if ring.after(0) else Coverage.UNAVAILABLE)
+
+
+STATE = line("STATE_SNAPSHOT", snapshot={"a": 1})
+
+
+def patch(path: str) -> bytes:
+    return line("STATE_DELTA", delta=[{"op": "add", "path": path, "value": 1}])
+
+
+GROWING = [patch(f"/key{number}") for number in range(12)]
+
+
+def place_of(client: FakeClient, frame: bytes) -> Cursor:
+    """Where a client was when it got this."""
+    (found,) = [cursor for told, cursor in client.received if told == frame]
+    assert found is not None
+    return found
+
+
+async def test_who_joined_without_a_state_comes_back_to_no_patch_of_it() -> None:
+    """It would apply them to nothing. Who was there before the joiner has what they apply to."""
+    async with a_followed_thread(join_lines=8) as (scene, desktop):
+        await scene.worker_says(run_started(), STATE, *GROWING)
+        phone = FakeClient("phone")
+        scene.opens(phone)
+        await scene.worker_says(snapshot())
+        await scene.worker_says(patch("/more"), text("a"))
+        assert patch("/more") not in phone.frames
+        back = place_of(phone, text("a"))
+        scene.registry.detach(phone)
+        await scene.worker_says(patch("/missed"), text("b"))
+        phone.take()
+        assert scene.registry.attach(phone, KEY, back).coverage is Coverage.PARTIAL
+        await scene.worker_says(snapshot("all"), patch("/later"), STATE, patch("/last"))
+        assert phone.frames == [snapshot("all"), run_started(), STATE, patch("/last")]
+        first = place_of(desktop, GROWING[-1])
+        assert scene.registry.attach(FakeClient(), KEY, first).coverage is Coverage.COMPLETE
+        # The state is had again: what came before that place still is not replayed to a joiner.
+        assert scene.registry.attach(FakeClient(), KEY, back).coverage is Coverage.PARTIAL
+        again = place_of(desktop, patch("/last"))
+        assert scene.registry.attach(FakeClient(), KEY, again).coverage is Coverage.COMPLETE
+
+
+async def test_who_joined_between_runs_and_comes_back_is_told_the_state_before_its_next_patch() -> (
+    None
+):
+    async with a_followed_thread() as (scene, _):
+        await scene.worker_says(run_started(), STATE, run_finished())
+        phone = FakeClient("phone")
+        scene.opens(phone)
+        await scene.worker_says(snapshot())
+        await scene.worker_says(run_started("r2"))
+        back = place_of(phone, run_started("r2"))
+        scene.registry.detach(phone)
+        await scene.worker_says(text("a"))
+        phone.take()
+        assert scene.registry.attach(phone, KEY, back).coverage is Coverage.COMPLETE
+        await scene.worker_says(patch("/b"))
+        assert phone.frames == [text("a"), STATE, patch("/b")]
+
+
+async def test_who_may_not_have_seen_a_chunk_begin_comes_back_to_a_snapshot() -> None:
+    first = line("TEXT_MESSAGE_CHUNK", messageId="m2", delta="a")
+    more = [line("TEXT_MESSAGE_CHUNK", delta=letter) for letter in "bcd"]
+    async with a_followed_thread() as (scene, desktop):
+        await scene.worker_says(run_started(), first, more[0])
+        back = place_of(desktop, more[0])
+        scene.registry.detach(desktop)
+        await scene.worker_says(more[1])
+        assert scene.registry.attach(desktop, KEY, back).coverage is Coverage.COMPLETE
+        await scene.worker_says(more[2])
+        assert desktop.frames[-3:] == more
+        scene.opens(FakeClient("phone"))
+        await scene.worker_says(snapshot(), line("CUSTOM", name="x", value=1))
+        later = place_of(desktop, line("CUSTOM", name="x", value=1))
+        assert scene.registry.attach(FakeClient(), KEY, later).coverage is Coverage.PARTIAL

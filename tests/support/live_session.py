@@ -20,8 +20,9 @@ from connection.events import (
     SessionEvent,
     SessionReplaced,
     SessionResynced,
+    SessionStatus,
 )
-from connection.shapes import Snapshot
+from connection.shapes import SessionState, Snapshot
 from sessions.domain.keys import ThreadKey, ThreadOptions
 from tests.support.agui_model import Reducer, Violation
 from tests.support.fakes import FakeLauncher, FakeWorker
@@ -40,6 +41,8 @@ class LiveWorker(FakeWorker):
         self.model = Reducer()
         self.effects: Counter[str] = Counter()
         self.answers_prompts = True
+        self.refused: frozenset[str] = frozenset()
+        """Commands that it refuses."""
         self.asked = anyio.Event()
         self._unanswered: list[str] = []
         self.says(READY)
@@ -75,6 +78,10 @@ class LiveWorker(FakeWorker):
 
     def _command(self, frame: dict[str, Any]) -> None:
         data: dict[str, Any] = {}
+        if frame["name"] in self.refused:
+            no = {"success": False, "code": "refused", "error": "no"}
+            self.says(line_of("command_result", id=frame["id"], **no))
+            return
         if frame["name"] == "get_state":
             data = {"runId": None, "state": self.model.state or {}}
         elif frame["name"] == "prompt":
@@ -122,6 +129,7 @@ class Screen:
     model: Reducer = field(default_factory=Reducer)
     told: list[ConnectionEvent] = field(default_factory=list[ConnectionEvent])
     closed: Closed | None = None
+    last_status: SessionState | None = None
     is_connected: bool = True
     outages: int = 0
     snapshots: int = 0
@@ -143,6 +151,8 @@ class Screen:
             case ConnectionStatus(status=status):
                 self.is_connected = status == "connected"
                 self.outages += not self.is_connected
+            case SessionStatus(state=state):
+                self.last_status = state
             case Closed():
                 self.closed = event
             case _:

@@ -8,12 +8,14 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from connection.daemon import DaemonConnection, Wishes
+from connection.execution import Progress, SavedSession
 from connection.local_stream import dial
+from connection.negotiation import REVISION
 from connection.peer import PeerSettings
 from connection.server import Identity, LocalServer, listen
-from connection.shapes import SessionSummary
 from connection.sqlite_journal import SqliteJournal
 from sessions.domain.keys import ConversationId, ThreadKey
 from sessions.domain.settings import RegistrySettings
@@ -24,11 +26,20 @@ from tests.support.scenes import PROJECT
 KEY = ThreadKey(PROJECT, ConversationId("c1"))
 
 
-class NothingSaved:
-    """A `SavedSessions` with nothing in it."""
+class FakeSaved:
+    """A `SavedSessions` with what the test puts into it, which it finds one by one."""
 
-    async def list(self, project_dir: str | None) -> Sequence[SessionSummary]:
-        return ()
+    def __init__(self) -> None:
+        self.found: list[SavedSession] = []
+
+    async def list(
+        self, project_dir: str | None, progress: Progress | None = None
+    ) -> Sequence[SavedSession]:
+        for place in range(1, len(self.found) + 1):
+            await anyio.lowlevel.checkpoint()
+            if progress is not None:
+                progress(place, len(self.found))
+        return [each for each in self.found if project_dir in (None, each.project_dir)]
 
     async def delete(self, key: ThreadKey) -> None:
         raise NotImplementedError
@@ -42,6 +53,7 @@ class LocalScene:
     launcher: LiveLauncher
     path: Path
     journal: SqliteJournal
+    saved: FakeSaved
     over: anyio.Event
 
     def end(self) -> None:
@@ -73,7 +85,7 @@ async def a_local_server(
     folder: Path,
     launcher: LiveLauncher | None = None,
     settings: PeerSettings | None = None,
-    revision: int = 1,
+    revision: int = REVISION,
     **registry_settings: Any,
 ) -> AsyncGenerator[LocalScene]:
     """A daemon's registry, journal and local server, in this process."""
@@ -83,7 +95,8 @@ async def a_local_server(
     identity = Identity(
         app_version="test", generation="g", pid=1, process_start=None, revision=revision
     )
-    server = LocalServer(registry, NothingSaved(), journal, identity, settings)
+    saved = FakeSaved()
+    server = LocalServer(registry, saved, journal, identity, settings)
     path = folder / "daemon.sock"
     with journal.opened(), listen(path) as listener:
         async with registry.serving(), anyio.create_task_group() as tasks:
@@ -95,6 +108,6 @@ async def a_local_server(
                     await over.wait()
 
             await tasks.start(serve)
-            yield LocalScene(registry, launcher, path, journal, over)
+            yield LocalScene(registry, launcher, path, journal, saved, over)
             over.set()
             registry.hurry()

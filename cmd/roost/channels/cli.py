@@ -36,6 +36,11 @@ def _check(settings: DaemonSettings) -> None:
         raise click.ClickException(
             "telegram.enabled is set, so the daemon runs the channel; unset it to run it here"
         )
+    if not settings.binding.enabled:
+        raise click.ClickException(
+            "binding.enabled is false, and this needs the daemon's port: set telegram.enabled"
+            " instead, and the daemon runs the channel"
+        )
 
 
 def _run(settings: DaemonSettings, home: RoostHome) -> ExitCode:

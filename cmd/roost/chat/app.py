@@ -74,6 +74,7 @@ class ChatApp(App[int]):
         self._early: list[SessionEvent] = []
         self._worker = WorkerState()
         self._followers = 0
+        self._answered_by: str | None = None
         self._earlier_left = 0
         self._shown_from = 0
         self._widgets: dict[str, RowWidget] = {}
@@ -166,6 +167,7 @@ class ChatApp(App[int]):
     def _know(self, state: SessionState) -> None:
         """What the last one did not say still holds."""
         self._followers = state.followers
+        self._answered_by = state.answered_by
         if state.worker is not None:
             self._worker = state.worker
 
@@ -313,7 +315,7 @@ class ChatApp(App[int]):
             return
         panel = self.query_one(DecisionPanel)
         if not decisions and panel.is_deciding:
-            self.notice("somebody else has answered")
+            self.notice(f"this was answered in {self._answered_by or 'another program'}")
             self.query_one(Composer).focus()
         self._asked = decisions
         panel.ask(decisions, take_focus=not self.query_one(Composer).text)

@@ -15,7 +15,12 @@ async def chat(
 ) -> ExitCode:
     """Run the chat until the person leaves. The session goes on. Raises ConnectionFailure."""
     async with connect(
-        project_dir, resume=resume, model=model, mode=mode, last_messages=_FIRST_MESSAGES
+        project_dir,
+        resume=resume,
+        model=model,
+        mode=mode,
+        last_messages=_FIRST_MESSAGES,
+        name="the terminal",
     ) as connection:
         code = await ChatApp(connection).run_async()
     return ExitCode.DONE if code == 0 else ExitCode.FAILED

@@ -20,17 +20,14 @@ from roost.settings import DaemonSettings, SettingsError, load_daemon
 def command() -> ExitCode:
     """Run the daemon in the foreground.
 
-    It owns the agents' threads and their workers, and opens a port on 127.0.0.1 for clients.
+    It owns the agents' threads and their workers, and opens a local socket for clients, and a port
+    on 127.0.0.1 unless binding.enabled is false.
     Ctrl-C or 'roost stop' stops it in order; a second Ctrl-C hurries. It logs to logs/ in the roost
     home, and shows the log here when this is a terminal.
     """
     home = RoostHome.from_environment(os.environ)
     try:
         settings = load_daemon(os.environ, home)
-        if not settings.binding.enabled:
-            raise click.ClickException(
-                "binding.enabled is false: a daemon without its port is not built yet"
-            )
         home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with ExitStack() as held:
             held.enter_context(daemon_lock(home.daemon_lock, RunFile(home.daemon_json)))

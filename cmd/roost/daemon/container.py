@@ -1,6 +1,5 @@
 """The daemon's composition root: builds inert objects; `main` enters what has a lifetime."""
 
-from functools import partial
 from pathlib import Path
 
 from dependency_injector import containers, providers
@@ -8,13 +7,14 @@ from dependency_injector import containers, providers
 from agui.browser_relay import ExtensionRelay
 from agui.endpoint.agents import Agent
 from agui.panel.panel import Panel
-from agui.server import Binding, listen
+from agui.server import Binding
 from agui.settings import BindingSettings
 from connection.sqlite_journal import SqliteJournal
 from roost.daemon.channels import DaemonChannels
 from roost.daemon.launching import launching
 from roost.daemon.local import LocalDoor
 from roost.daemon.main import Daemon
+from roost.daemon.port_door import NoPort, PortDoor
 from roost.daemon.run_file import RunFile
 from roost.home import RoostHome
 from roost.panel.catalogue import SavedConversations
@@ -68,6 +68,10 @@ def binding_settings(
     )
 
 
+def _is_open(binding: BindingSection) -> str:
+    return "yes" if binding.enabled else "no"
+
+
 class DaemonContainer(containers.DeclarativeContainer):
     """Given: home, the sections, the token, the environment, the limit of files, the socket."""
 
@@ -107,6 +111,11 @@ class DaemonContainer(containers.DeclarativeContainer):
         relay,
         panel,
     )
+    port: providers.Selector[PortDoor | NoPort] = providers.Selector(
+        providers.Callable(_is_open, binding_section),
+        yes=providers.Singleton(PortDoor, binding, binding_section.provided.port),
+        no=providers.Singleton(NoPort),
+    )
     local = providers.Singleton(
         LocalDoor,
         registry,
@@ -120,9 +129,8 @@ class DaemonContainer(containers.DeclarativeContainer):
         launching=ways,
         registry=registry,
         local=local,
-        binding=binding,
+        port=port,
         channels=channels,
-        listen=providers.Callable(partial, listen, binding_section.provided.port),
         run_file=providers.Factory(RunFile, home.provided.daemon_json),
         worker_environ=environ,
     )

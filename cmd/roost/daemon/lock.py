@@ -90,8 +90,9 @@ def _who(file: Path, run_file: RunFile) -> str:
         found = run_file.look()
         if isinstance(found, Running):
             record = found.record
+            port = "no port" if record.port is None else f"port {record.port}"
             return (
-                f"a daemon runs already: pid {record.pid}, port {record.port},"
+                f"a daemon runs already: pid {record.pid}, {port},"
                 f" since {record.started_at}. 'roost stop' stops it"
             )
         if time.monotonic() > give_up:

@@ -9,12 +9,10 @@ the end; a second one shortens every grace.
 import os
 import signal
 import uuid
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from socket import socket
 from typing import Protocol
 
 import anyio
@@ -30,6 +28,8 @@ from roost.exit_codes import ExitCode
 from roost.version import VERSION
 
 log = structlog.get_logger()
+
+_URL = "ROOST_BINDING__URL"
 
 
 class Workers(Protocol):
@@ -56,9 +56,10 @@ class Local(Protocol):
 
 
 class Port(Protocol):
-    """What it enters and leaves of the binding."""
+    """What it enters and leaves of the binding. Without a port it has no number."""
 
-    def serving(self, listener: socket) -> AbstractAsyncContextManager[int]: ...
+    def opened(self) -> AbstractContextManager[int | None]: ...
+    def serving(self) -> AbstractAsyncContextManager[None]: ...
     def hurry(self) -> None: ...
 
 
@@ -74,10 +75,9 @@ class Daemon:
 
     launching: Launching
     registry: Workers
-    binding: Port
+    port: Port
     local: Local
     channels: Channels
-    listen: Callable[[], socket]
     run_file: RunFile
     worker_environ: dict[str, str] = field(default_factory=dict[str, str])
     """What workers are started with; it learns where the daemon listens."""
@@ -89,25 +89,27 @@ class Daemon:
         What can't be opened is raised before anything started: PortTaken, SocketUnusable,
         JournalFailed.
         """
-        with self.listen() as listener, self.local.opened():
-            port = listener.getsockname()[1]
-            self.worker_environ["ROOST_BINDING__URL"] = f"ws://{HOST}:{port}/ws"
+        with self.port.opened() as port, self.local.opened():
+            # One from around us would be another daemon's.
+            self.worker_environ.pop(_URL, None)
+            if port is not None:
+                self.worker_environ[_URL] = f"ws://{HOST}:{port}/ws"
             async with anyio.create_task_group() as tasks:
                 await tasks.start(self._heed_signals)
                 try:
-                    await self._serve(listener)
+                    await self._serve(port)
                 finally:
                     self.run_file.remove()
                 tasks.cancel_scope.cancel()
         log.info("daemon_stopped")
         return ExitCode.DONE
 
-    async def _serve(self, listener: socket) -> None:
+    async def _serve(self, port: int | None) -> None:
         async with (
             self.launching.serving(),
             self.registry.serving(),
             self.local.serving(uuid.uuid4().hex) as local_socket,
-            self.binding.serving(listener) as port,
+            self.port.serving(),
         ):
             self.run_file.write(_record(port, local_socket))
             log.info("daemon_ready", host=HOST, port=port, pid=os.getpid(), version=VERSION)
@@ -127,12 +129,12 @@ class Daemon:
                 if not self._stop.is_set():
                     self._stop.set()
                     continue
-                self.binding.hurry()
+                self.port.hurry()
                 self.local.hurry()
                 self.registry.hurry()
 
 
-def _record(port: int, local_socket: Path) -> DaemonRecord:
+def _record(port: int | None, local_socket: Path) -> DaemonRecord:
     pid = os.getpid()
     return DaemonRecord(
         pid=pid,

@@ -25,9 +25,10 @@ class DaemonRecord:
     started_at: str
     """UTC, ISO 8601."""
     host: str
-    port: int
+    port: int | None
+    """None: `binding.enabled` is false."""
     socket: str | None
-    """The local socket. None: this version has none yet."""
+    """The local socket. None: that version has none."""
     version: str
     protocol_version: int
 
@@ -97,9 +98,11 @@ def _fits(record: DaemonRecord) -> bool:
     """Whether the members are what their types say: the file may be anybody's."""
     values = cast("dict[str, object]", asdict(record))
     optional = {name: values.pop(name) for name in ("process_start", "socket")}
-    numbers = [values.pop(name) for name in ("pid", "port", "protocol_version")]
+    numbers = [values.pop(name) for name in ("pid", "protocol_version")]
+    port = values.pop("port")
     return (
         all(type(number) is int for number in numbers)
+        and (port is None or type(port) is int)
         and all(isinstance(text, str) for text in values.values())
         and all(text is None or isinstance(text, str) for text in optional.values())
         and record.pid > 1

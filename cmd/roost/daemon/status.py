@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from roost.daemon.local_status import threads_at
 from roost.daemon.lock import Holder
 from roost.daemon.processes import ProcessInfo
 from roost.daemon.run_file import DaemonRecord, NotRunning, RunFile
@@ -68,7 +69,7 @@ class Status:
         else:
             since = datetime.fromisoformat(self.record.started_at)
             yield (
-                f"The daemon runs: pid {self.record.pid}, {self.record.host}:{self.record.port},"
+                f"The daemon runs: pid {self.record.pid}, {_where(self.record)},"
                 f" since {since.astimezone():%Y-%m-%d %H:%M:%S}"
                 f" ({age_text((now - since).total_seconds())}), version {self.record.version}."
             )
@@ -96,18 +97,32 @@ def find_status(
     if isinstance(found, NotRunning):
         return Status(None, None, found.note, holder=holder)
     record = found.record
+    if record.port is None:
+        return _asked_locally(record)
     if token is None:
         return Status(record, None, f"It was not asked for its threads: {trouble or 'no token'}.")
     try:
-        threads = _ask(record, token)
+        threads = _ask(record.host, record.port, token)
     except (OSError, http.client.HTTPException, ValueError) as exc:
         return Status(record, None, f"It does not answer on its port ({exc or 'no answer'}).")
     return Status(record, threads, None)
 
 
-def _ask(record: DaemonRecord, token: str) -> tuple[ThreadInfo, ...]:
+def _asked_locally(record: DaemonRecord) -> Status:
+    try:
+        threads = threads_at(record.socket or "", _ANSWER_TIMEOUT)
+    except (OSError, ValueError) as exc:
+        return Status(record, None, f"It does not answer on its socket ({exc or 'no answer'}).")
+    return Status(record, threads, None)
+
+
+def _where(record: DaemonRecord) -> str:
+    return f"{record.host}:{record.port}" if record.port is not None else "without a port"
+
+
+def _ask(host: str, port: int, token: str) -> tuple[ThreadInfo, ...]:
     """The threads, from the daemon. Raises OSError, HTTPException, ValueError."""
-    connection = http.client.HTTPConnection(record.host, record.port, timeout=_ANSWER_TIMEOUT)
+    connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_TIMEOUT)
     try:
         connection.request("GET", "/status", headers={"Authorization": f"Bearer {token}"})
         answer = connection.getresponse()

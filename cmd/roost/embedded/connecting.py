@@ -40,6 +40,7 @@ async def connect(
     model: str | None = None,
     mode: str | None = None,
     last_messages: int | None = None,
+    name: str | None = None,
 ) -> AsyncGenerator[AgentConnection]:
     """A connection to a session of a project, while the block runs.
 
@@ -48,6 +49,7 @@ async def connect(
     session of any project; one that names none, or several, is an error. The daemon is started
     when none runs; the session goes on there after the block. `in_process` keeps everything in
     this process instead, and ends the session with the block; what it did is in the conversation.
+    `name` is what others read when a decision was made here: "answered in the terminal".
     Raises ConnectionFailure.
     """
     target = resume or ThreadKey.parse(_absolute(project_dir), session or str(uuid.uuid4()))
@@ -55,12 +57,13 @@ async def connect(
     home = RoostHome.from_environment(os.environ)
     if not in_process:
         daemon = on_demand()
-        attached = DaemonConnection(daemon.dial, daemon.ensure, Wishes(last_messages=last_messages))
+        wishes = Wishes(last_messages=last_messages, name=name)
+        attached = DaemonConnection(daemon.dial, daemon.ensure, wishes)
         async with attached.attached(target, options):
             yield attached
         return
     failure: Exception | None = None
-    async with _in_process(home, last_messages) as connection:
+    async with _in_process(home, last_messages, name) as connection:
         try:
             await connection.attach(target, options)
             yield connection
@@ -73,7 +76,7 @@ async def connect(
 
 @asynccontextmanager
 async def _in_process(
-    home: RoostHome, last_messages: int | None
+    home: RoostHome, last_messages: int | None, name: str | None
 ) -> AsyncGenerator[InProcessConnection]:
     if not structlog.is_configured():
         # Left alone it would print every fact to stdout, which is the program's own.
@@ -82,7 +85,7 @@ async def _in_process(
     registry = Registry(launch, RegistrySettings(stop_grace=_GRACE))
     async with registry.serving():
         connection = InProcessConnection(
-            registry, SavedSessionFiles(SavedConversations(home)), last_messages
+            registry, SavedSessionFiles(SavedConversations(home)), last_messages, name
         )
         try:
             yield connection

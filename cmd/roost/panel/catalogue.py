@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -34,6 +34,8 @@ _ONLY_A_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DELETED = "deleted"
 DELETED_KEPT_DAYS = 30
 _LEASE_PATIENCE = 5.0
+# Files between two words on how far a list has come: a word costs a turn of the event loop.
+_TOLD_EVERY = 100
 
 
 class _Said(msgspec.Struct):
@@ -85,10 +87,22 @@ class SavedConversations:
         self._known: dict[Path, _Known] = {}
         self._lock = threading.Lock()
 
-    def all(self) -> Sequence[SavedConversation]:
-        """Newest first. A file that can't be read is left out."""
-        with self._lock:
-            found = [one for file in self._files() if (one := self._conversation(file))]
+    def all(
+        self, progress: Callable[[int, int], None] | None = None
+    ) -> Sequence[SavedConversation]:
+        """Newest first. A file that can't be read is left out.
+
+        `progress` is told now and then how many of how many files were looked at.
+        """
+        found: list[SavedConversation] = []
+        files = list(self._files())
+        for place, file in enumerate(files, 1):
+            with self._lock:
+                one = self._conversation(file)
+            if one is not None:
+                found.append(one)
+            if progress is not None and (place % _TOLD_EVERY == 0 or place == len(files)):
+                progress(place, len(files))
         return sorted(found, key=lambda one: one.updated_at, reverse=True)
 
     def one(self, thread: ThreadKey) -> SavedConversation | None:

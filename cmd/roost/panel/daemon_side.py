@@ -42,8 +42,15 @@ def ended_sessions(home: RoostHome) -> str:
 
 
 def _port(home: RoostHome) -> int | None:
+    """None when no daemon runs. Raises DaemonAway when one runs without its port."""
     found = RunFile(home.daemon_json).look()
-    return None if isinstance(found, NotRunning) else found.record.port
+    if isinstance(found, NotRunning):
+        return None
+    if found.record.port is None:
+        raise DaemonAway(
+            "The daemon runs without its port (binding.enabled is false), so it has no panel."
+        )
+    return found.record.port
 
 
 def _asked(home: RoostHome, port: int, path: str) -> dict[str, Any]:

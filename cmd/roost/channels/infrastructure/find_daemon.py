@@ -28,12 +28,14 @@ class FindDaemon:
     binding: BindingSection
 
     def __call__(self) -> Address | None:
-        """None while no daemon serves, or its token can't be read."""
+        """None while no daemon serves on a port, or its token can't be read."""
         found = RunFile(self.home.daemon_json).look()
         try:
             token = existing_token(self.binding, self.home.token)
         except BadToken:
             return None
         if not isinstance(found, Running) or token is None:
+            return None
+        if found.record.port is None:
             return None
         return Address(found.record.host, found.record.port, token)
