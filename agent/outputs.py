@@ -7,6 +7,7 @@ costs the whole, not the call: the note says so.
 import re
 from dataclasses import replace
 
+from agent.domain.messages import whole_characters
 from agent.domain.ports import Archive, BadFile, ToolResult
 
 # About 12,000 tokens: more of one call only pushes the rest of the work out of the model's window.
@@ -20,6 +21,9 @@ async def fitted(
     result: ToolResult, archive: Archive | None, conversation_id: str, call_id: str
 ) -> ToolResult:
     """The result with an output that a model can use."""
+    output, error = whole_characters(result.output), whole_characters(result.error)
+    if (output, error) != (result.output, result.error):
+        result = replace(result, output=output, error=error)
     if len(result.output) <= MOST:
         return result
     left_out = len(result.output) - MOST

@@ -85,3 +85,15 @@ def attachments_of(message: Message) -> list[Attachment]:
 def result_text(*, success: bool, output: str = "", error: str = "") -> str:
     """What a TOOL_CALL_RESULT carries: JSON text that clients read `success` and `error` from."""
     return msgspec.json.encode({"success": success, "output": output, "error": error}).decode()
+
+
+def whole_characters(text: str) -> str:
+    """The text with U+FFFD for half characters, which no line and no file of ours could hold.
+
+    They come in names of files that are not UTF-8, and from servers that cut an emoji in two.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

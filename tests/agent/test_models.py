@@ -7,7 +7,7 @@ from importlib.metadata import distributions
 
 import anyio
 import pytest
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import ModelResponse, ThinkingPart
 from pydantic_ai.usage import RequestUsage
 
 from agent.domain.approval import Effect
@@ -27,6 +27,7 @@ from agent.domain.ports import (
 )
 from agent.infrastructure.models.catalogue import Catalogue, ProviderAccess, find_model
 from agent.infrastructure.models.failures import Explain
+from agent.infrastructure.models.history import opaque_of
 from agent.infrastructure.models.pydantic_model import PydanticModel, list_price
 from tests.agent.support.fakes import FakeLog, counting_ids
 from tests.agent.support.openai_server import (
@@ -92,6 +93,23 @@ async def test_a_tool_call_in_fragments_is_one_call() -> None:
     arguments = "".join(p.delta for p in pieces if isinstance(p, ArgumentsPiece))
     assert arguments == '{"path": "x"}'
     assert server.requests[0]["tools"][0]["function"]["name"] == "Read"
+
+
+async def test_half_a_character_of_a_server_is_shown_as_such_and_breaks_nothing() -> None:
+    """Some servers cut emoji in two, and no line of ours could hold a half."""
+    half = {
+        "tool_calls": [{"index": 0, "id": "c", "function": {"name": "D", "arguments": "\ud83d"}}]
+    }
+    with openai_server(Stream(({"content": "a\ud83d"}, {"content": "\ude00b"}, half))) as server:
+        pieces = await pieces_of(model_at(server.url))
+    told = "".join(p.delta for p in pieces if isinstance(p, TextPiece | ArgumentsPiece))
+    assert told == "a\ufffd\ufffdb\ufffd"
+
+
+def test_half_a_character_in_what_only_a_provider_understands_leaves_our_own_copy() -> None:
+    whole = ModelResponse([ThinkingPart("a", signature="s")])
+    assert opaque_of(whole) is not None
+    assert opaque_of(ModelResponse([ThinkingPart("\ud83d", signature="s")])) is None
 
 
 async def test_every_call_is_answered_right_after_its_response() -> None:

@@ -23,6 +23,15 @@ async def test_a_large_output_is_cut_with_a_note_and_the_whole_is_an_artifact() 
     assert await fitted(small, archive, "c", "2") is small
 
 
+async def test_a_name_that_is_no_text_is_told_as_well_as_it_can_be() -> None:
+    """Who is hurt: who has one file with a name in an old encoding, and asks for all files."""
+    result = ToolResult(success=True, output="\udcff.txt", error="\ud800")
+    found = await fitted(result, None, "c", "1")
+    assert (found.output, found.error) == ("\ufffd.txt", "\ufffd")
+    large = await fitted(ToolResult(success=True, output="\udcff" + LARGE), FakeArchive(), "c", "1")
+    assert large.output.startswith("\ufffdhead")
+
+
 async def test_a_disk_without_room_costs_the_rest_of_the_output_and_not_the_call() -> None:
     class FullArchive(FakeArchive):
         async def write(self, name: str, text: bytes, path: str | None, *, overwrite: bool) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -11,10 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.domain.ports import BadArguments, Tool, ToolResult
+from agent.infrastructure.process import process_start
 from agent.infrastructure.tools import finding
 from agent.infrastructure.tools.finding import Finder, Ripgrep, Walk
 from agent.infrastructure.tools.sandbox import Sandbox
 from agent.infrastructure.tools.search import MAX_RESULTS, Glob, Grep
+from tests.agent.support.worker_process import until
 
 
 def ripgrep() -> Ripgrep:
@@ -33,6 +36,10 @@ def finder(request: pytest.FixtureRequest) -> Finder:
 
 def sandbox(folder: Path) -> Sandbox:
     return Sandbox.around(folder, ())
+
+
+def has_ended(pid: int) -> bool:
+    return process_start(pid) is None
 
 
 async def used(tool: Tool, **arguments: object) -> ToolResult:
@@ -126,6 +133,38 @@ async def test_a_search_that_takes_too_long_is_stopped(tmp_path: Path, finder: F
     assert "Stopped after 0 seconds" in found.output
 
 
+async def test_a_search_that_nobody_waits_for_any_more_is_left_and_its_program_ends(
+    tmp_path: Path,
+) -> None:
+    """Who is hurt: who stops a run, and waits for a search through a whole disk."""
+    slow = tmp_path / "rg"
+    slow.write_text("#!/bin/sh\necho $$ > pid.new\nmv pid.new pid\nexec sleep 600\n")
+    slow.chmod(0o755)
+    box, finder = sandbox(tmp_path), Ripgrep(str(slow))
+    for tool in (Grep(box, finder, seconds=600), Glob(box, finder)):
+        pids: list[int] = []
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(tool.prepare(b'{"pattern": "x"}').run)
+                await until((tmp_path / "pid").exists)
+                pids.append(int((tmp_path / "pid").read_text()))
+                assert process_start(pids[0]) is not None
+                tasks.cancel_scope.cancel()
+            await until(partial(has_ended, pids[0]))
+        (tmp_path / "pid").unlink()
+
+
+def test_a_walk_ends_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("x")
+    patience = finding.Patience(600)
+    names = Walk().files(tmp_path, patience)
+    assert next(names) == "a"
+    patience.give_up()
+    with pytest.raises(TimeoutError):
+        next(names)
+
+
 ODD: dict[str, bytes] = {
     "a.py": b"needle = 1\r\nother\n",
     "sub/.hidden": b"needle\n",
@@ -135,6 +174,7 @@ ODD: dict[str, bytes] = {
     "new\nline": b"needle",
     "bytes.latin1": b"caf\xe9 needle n\xe4del\ntail\xe9",
     "late-nul": b"x" * 5000 + b"\0\nneedle\n",
+    os.fsdecode(b"\xff.txt"): b"needle",
     "early-nul": b"\0needle\n",
     "utf16": "needle".encode("utf-16"),
     "large": b"needle\n" + b"x" * finding.MAX_FILE,

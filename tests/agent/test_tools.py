@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 import anyio
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from agent.domain.ports import BadArguments, Tool, ToolResult
 from agent.infrastructure.process import process_start
 from agent.infrastructure.tools.bash import MAX_OUTPUT, Bash
-from agent.infrastructure.tools.files import Edit, Read, Write
+from agent.infrastructure.tools.files import Edit, FileCall, Read, Write
 from agent.infrastructure.tools.finding import Walk
 from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
 from agent.infrastructure.tools.search import Glob, Grep
@@ -269,6 +270,36 @@ async def test_an_edit_needs_exactly_one_place_or_all(tmp_path: Path) -> None:
 
 
 # -- todos -------------------------------------------------------------------------------------
+
+
+async def test_a_read_is_left_behind_by_a_run_that_ends_and_a_write_is_finished() -> None:
+    """A file on a server that does not answer must not keep a run; half a write nobody wants."""
+    let_go = threading.Event()
+
+    def work() -> ToolResult:
+        let_go.wait(20)
+        return ToolResult(success=True)
+
+    ended: list[str] = []
+
+    async def run(call: FileCall) -> None:
+        try:
+            await call.run()
+        finally:
+            ended.append(call.summary)
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, FileCall("read", work))
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, FileCall("write", work, lambda: None))
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+            assert ended == ["read"]
+            let_go.set()
+    assert ended == ["read", "write"]
 
 
 async def test_todos_replace_the_whole_list(tmp_path: Path) -> None:

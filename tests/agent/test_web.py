@@ -1,6 +1,9 @@
 """WebFetch: pages as text, bounded, and nothing of this machine or its network."""
 
+import gzip
+import socket
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +16,7 @@ import pytest
 from agent.domain.approval import Effect, Verdict, verdict
 from agent.domain.ports import BadArguments, ToolResult
 from agent.infrastructure.tools.page_text import page_text
-from agent.infrastructure.tools.web import MAX_BODY, MAX_TEXT, WebFetch, is_public
+from agent.infrastructure.tools.web import MAX_BODY, MAX_TEXT, WebFetch, is_public, resolve
 
 Page = tuple[int, dict[str, str], bytes]
 
@@ -125,6 +128,132 @@ async def test_what_is_too_large_is_cut_and_what_is_no_text_is_not_given() -> No
         assert "HTTP 404" in gone.error
 
 
+async def test_a_name_with_public_and_private_addresses_leads_to_a_public_one_only() -> None:
+    """Who is hurt: who is behind a name server that a stranger's page may ask for both."""
+
+    async def both(host: str, port: int) -> list[str]:
+        return ["127.0.0.1", "::1", "1.1.1.1", "10.0.0.1"]
+
+    assert await WebFetch(False, both).address_of("two.example", 80) == "1.1.1.1"
+
+
+async def test_a_name_that_changes_its_mind_is_connected_to_where_it_was_checked() -> None:
+    """Between the check and the connection nobody is asked for the name again."""
+    answers = [["127.0.0.1"], ["203.0.113.1"]]
+
+    async def once(host: str, port: int) -> list[str]:
+        return answers.pop(0)
+
+    with site(index=(200, {}, b"page")) as (port, hosts):
+        done = await fetched(WebFetch(True, once), f"http://rebinding.example:{port}/")
+    assert done.output == "page"
+    assert hosts == [f"rebinding.example:{port}"]
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f.0.0.1", "0", "[::ffff:127.0.0.1]"])
+async def test_no_way_to_write_this_machines_address_leads_to_it(host: str) -> None:
+    with site(index=(200, {}, b"secret")) as (port, hosts):
+        done = await fetched(WebFetch(False, resolve), f"http://{host}:{port}/")
+    assert not done.success
+    assert hosts == []
+
+
+@pytest.mark.parametrize("to", ["http://127.0.0.1:{port}/", "//inside.example:{port}/"])
+async def test_a_redirect_to_this_machine_is_refused(to: str) -> None:
+    """The first server is allowed here because its address is; its word is not."""
+
+    async def first(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    class FirstIsPublic(WebFetch):
+        async def address_of(self, host: str, port: int) -> str:
+            is_first = host == "first.example"
+            return "127.0.0.1" if is_first else await super().address_of(host, port)
+
+    with site() as (port, hosts):
+        pages: dict[str, Page] = {"index": (302, {"Location": to.format(port=port)}, b"")}
+        with site(**pages) as (other, asked):
+            done = await fetched(FirstIsPublic(False, first), f"http://first.example:{other}/")
+    assert "private network" in done.error
+    assert (len(asked), hosts) == (1, [])
+
+
+async def test_a_redirect_to_what_is_no_address_is_a_failed_result() -> None:
+    with site(index=(302, {"Location": "http://[x/"}, b"")) as (port, _):
+        done = await fetched(WebFetch(True, names), f"http://x:{port}/")
+    assert "can't be fetched" in done.error
+
+
+@contextmanager
+def dripping(head: bytes) -> Generator[int]:
+    """A server that sends these bytes and then one more each hundredth of a second."""
+    server = socket.create_server(("127.0.0.1", 0))
+    stop = threading.Event()
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(head)
+            try:
+                while not stop.wait(0.01):
+                    connection.sendall(b"x")
+            except OSError:
+                return  # the reader has hung up
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield server.getsockname()[1]
+    finally:
+        stop.set()
+        thread.join()
+        server.close()
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"HTTP/1.1 200 OK\r\nA: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n"]
+)
+async def test_the_whole_fetch_has_a_time_limit_however_little_comes_at_a_time(head: bytes) -> None:
+    """Who is hurt: who waits for an agent whose page never ends."""
+    with dripping(head) as port:
+        done = await fetched(WebFetch(True, names, seconds=0.2), f"http://x:{port}/")
+    assert "did not come whole within 0.2 seconds" in done.error or "can't be fetched" in done.error
+    assert not done.success
+
+
+async def test_a_page_that_unpacks_to_far_more_than_came_is_cut() -> None:
+    bomb = gzip.compress(b"a" * (64 * MAX_BODY))
+    packed = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
+    with site(index=(200, packed, bomb), torn=(200, packed, b"no gzip")) as (port, _):
+        done = await fetched(WebFetch(True, names), f"http://x:{port}/")
+        torn = await fetched(WebFetch(True, names), f"http://x:{port}/torn")
+    assert done.success
+    assert len(done.output) < MAX_TEXT + 100
+    assert "can't be fetched" in torn.error
+
+
+async def test_headers_without_end_are_a_failed_result() -> None:
+    many = {f"X-{number}": "x" * 1000 for number in range(1000)}
+    with site(index=(200, many, b"page")) as (port, _):
+        done = await fetched(WebFetch(True, names), f"http://x:{port}/")
+    assert not done.success
+
+
+@pytest.mark.parametrize("charset", ["no-such", "base64", "punycode", "unicode_escape", '"'])
+async def test_a_page_in_an_encoding_that_is_none_is_read_as_utf_8(charset: str) -> None:
+    told = {"Content-Type": f"text/plain; charset={charset}"}
+    with site(index=(200, told, "\\ud800 é".encode())) as (port, _):
+        done = await fetched(WebFetch(True, names), f"http://x:{port}/")
+    assert done.output == "\\ud800 é"
+
+
+async def test_a_page_in_an_encoding_that_is_known_is_read_in_it() -> None:
+    told = {"Content-Type": "text/plain; charset=ISO-8859-1"}
+    with site(index=(200, told, b"\xe9")) as (port, _):
+        assert (await fetched(WebFetch(True, names), f"http://x:{port}/")).output == "é"
+
+
 async def test_a_server_that_is_not_there_is_a_failed_result() -> None:
     done = await fetched(WebFetch(True, names), "http://x:1/")
     assert not done.success
@@ -158,6 +287,10 @@ def test_what_is_no_address_of_the_web_is_refused_before_anybody_is_asked(url: s
         ("::ffff:127.0.0.1", False),
         ("64:ff9b::7f00:1", False),
         ("2002:7f00:1::", False),
+        ("2002:0101:0101::", True),
+        ("::127.0.0.1", False),
+        ("::ffff:0:127.0.0.1", False),
+        ("64:ff9b:1::7f00:1", False),
     ],
 )
 def test_which_addresses_are_of_the_internet(address: str, public: bool) -> None:
@@ -175,3 +308,36 @@ def test_html_reads_as_its_reader_would_read_it() -> None:
         two</p><ul><li>a<li>b</ul><pre>x
   y</pre><table><tr><td>1<td>2</table>&amp;<a href="javascript:x">no</a></body>"""
     assert page_text(html, "http://x/") == ("Head\n\none two\n\n- a\n- b\n\nx\n  y\n\n1 2\n&no")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<", "<a ", "<a b='", "<!--", "</", "<![CDATA[", "<b>x</i>", "<div>", "&", "&#1", " \n",
+     "<a =", "<script>", "</scrip", "<table><tr><td>", "<a href=http://[>x</a>",
+     "<title>x<b>", "<pre> "],
+)  # fmt: skip
+def test_a_page_that_is_made_to_be_slow_takes_no_longer_than_others(piece: str) -> None:
+    """Ten times the page is about ten times the work: a hundred times would be a frozen worker.
+
+    Measured in this thread's own processor time, with room for a machine that does other things.
+    """
+    small, large = (piece * (size // len(piece)) for size in (20_000, 200_000))
+    assert _work(large) < 40 * _work(small) + 0.5
+
+
+def _work(page: str) -> float:
+    taken: list[float] = []
+    for _ in range(2):
+        begun = time.thread_time()
+        page_text(page, "http://x/")
+        taken.append(time.thread_time() - begun)
+    return min(taken)
+
+
+def test_what_a_page_does_not_close_costs_no_more_than_that() -> None:
+    assert page_text("a<script>x</scripty>", "http://x/") == "a"
+    assert page_text("a<!-- <p>b", "http://x/") == "a"
+    assert page_text("a < b &#" + "1" * 5000 + ";", "http://x/").startswith("a < b &#1")
+    assert page_text("<head><title>T<body></title>x", "http://x/") == "# T\n\nx"
+    link = "<p title='a>b'>x<a href=/y?a&amp;b>z</a>"
+    assert page_text(link, "http://x/") == "xz (http://x/y?a&b)"

@@ -64,6 +64,10 @@ def opaque_of(response: ModelResponse) -> dict[str, object] | None:
     if not special:
         return None
     dumped: list[dict[str, object]] = ModelMessagesTypeAdapter.dump_python([response], mode="json")
+    try:
+        msgspec.json.encode(dumped)
+    except UnicodeEncodeError:
+        return None  # half a character in it: our own copy, which has none, will do
     return dumped[0]
 
 

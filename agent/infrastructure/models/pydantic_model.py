@@ -5,13 +5,13 @@ into one sentence that says what to do. The tool loop stays ours (see `agent.run
 without a deadline: a stream that says nothing for two minutes has failed.
 """
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
-import msgspec
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, UserError
 from pydantic_ai.messages import (
@@ -32,6 +32,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
+from agent.domain.messages import whole_characters
 from agent.domain.ports import (
     ArgumentsPiece,
     CallBegan,
@@ -211,16 +212,17 @@ def list_price(response: ModelResponse) -> float | None:
 def _pieces(event: ModelResponseStreamEvent) -> list[Piece]:
     match event:
         case PartStartEvent(part=TextPart(content=text)):
-            return [TextPiece(text)]
+            return [TextPiece(whole_characters(text))]
         case PartStartEvent(part=ThinkingPart(content=text)):
-            return [ReasoningPiece(text)]
+            return [ReasoningPiece(whole_characters(text))]
         case PartStartEvent(index=index, part=ToolCallPart() as call):
-            began = CallBegan(index, call.tool_call_id, call.tool_name)
+            call_id, name = map(whole_characters, (call.tool_call_id, call.tool_name))
+            began = CallBegan(index, call_id, name)
             return [began, ArgumentsPiece(index, _text(call.args))]
         case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-            return [TextPiece(text)]
+            return [TextPiece(whole_characters(text))]
         case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
-            return [ReasoningPiece(text)]
+            return [ReasoningPiece(whole_characters(text))]
         case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args)):
             return [ArgumentsPiece(index, _text(args))]
         case _:
@@ -230,8 +232,8 @@ def _pieces(event: ModelResponseStreamEvent) -> list[Piece]:
 def _text(arguments: object) -> str:
     """Arguments as JSON text. A provider that gives them whole gives an object."""
     if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    return msgspec.json.encode(arguments).decode()
+        return whole_characters(arguments or "")
+    return whole_characters(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
 
 
 def _definition(spec: ToolSpec) -> ToolDefinition:

@@ -29,24 +29,29 @@ class FileCall:
 
     summary: str
     work: Callable[[], ToolResult]
-    about: Callable[[], Subject | None] = lambda: None
+    about: Callable[[], Subject | None] | None = None
     """Where it changes something, if it does."""
 
     def subject(self) -> Subject | None:
-        return self.about()
+        return self.about() if self.about else None
 
     async def run(self, tell: Tell = silent) -> ToolResult:
-        # Not abandoned when cancelled: a write that has begun is finished, and known.
-        return await anyio.to_thread.run_sync(self._guarded)
+        # A write that has begun is finished, and known. A read is left behind by a run that ends:
+        # the file may be on a server that does not answer.
+        return await anyio.to_thread.run_sync(
+            guarded, self.work, abandon_on_cancel=self.about is None
+        )
 
-    def _guarded(self) -> ToolResult:
-        try:
-            return self.work()
-        except OutsideSandbox as exc:
-            return ToolResult(success=False, error=str(exc))
-        except OSError as exc:
-            where = f"{exc.filename}: " if exc.filename else ""
-            return ToolResult(success=False, error=f"{where}{exc.strerror or exc}.")
+
+def guarded(work: Callable[[], ToolResult]) -> ToolResult:
+    """What the work came to; what goes wrong with a file is a result too."""
+    try:
+        return work()
+    except OutsideSandbox as exc:
+        return ToolResult(success=False, error=str(exc))
+    except OSError as exc:
+        where = f"{exc.filename}: " if exc.filename else ""
+        return ToolResult(success=False, error=f"{where}{exc.strerror or exc}.")
 
 
 class _ReadArguments(Arguments):

@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,18 +34,62 @@ _NOT_UTF8 = (
 )
 
 
+class Patience:
+    """How long a search may go on: so many seconds, or until nobody waits for it any more."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; 0 when it is over."""
+        return max(self._ends - time.monotonic(), 0.0)
+
+    def check(self) -> None:
+        """Raises TimeoutError when it is over."""
+        if not self.left:
+            raise TimeoutError
+
+    def give_up(self) -> None:
+        """It is over now; a program that was asked ends. From any thread."""
+        with self._lock:
+            self._ends = 0.0
+            if self._process is not None:
+                self._process.kill()
+
+    def output_of(self, process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+        """What a program prints, and its errors, to its end. Raises TimeoutError: then it ended."""
+        with self._lock:
+            self._process = process
+        try:
+            printed = process.communicate(timeout=self.left)
+        except subprocess.TimeoutExpired as exc:
+            raise TimeoutError from exc
+        finally:
+            with self._lock:
+                self._process = None
+            process.kill()
+            process.communicate()  # what is left in its pipes, and its end
+        self.check()
+        return printed
+
+
 class Finder(Protocol):
     """Names relative to the folder, those of a folder before those of the folders in it.
 
     No link is followed or named, so that nothing leads out or round; no pipe or device either. Each
-    raises TimeoutError when `ends`, a moment of the monotonic clock, is over.
+    raises TimeoutError when the patience is over.
     """
 
-    def files(self, root: Path, ends: float) -> Iterator[str]:
+    def files(self, root: Path, patience: Patience) -> Iterator[str]:
         """Every file below."""
         ...
 
-    def holding(self, root: Path, pattern: str, ignore_case: bool, ends: float) -> Iterator[str]:
+    def holding(
+        self, root: Path, pattern: str, ignore_case: bool, patience: Patience
+    ) -> Iterator[str]:
         """At least every file up to MAX_FILE with a line that matches."""
         ...
 
@@ -52,18 +97,20 @@ class Finder(Protocol):
 class Walk:
     """Goes through all folders."""
 
-    def files(self, root: Path, ends: float) -> Iterator[str]:
+    def files(self, root: Path, patience: Patience) -> Iterator[str]:
         for folder, folders, names in os.walk(root):
             folders[:] = sorted(name for name in folders if name not in SKIPPED)
             below = os.path.relpath(folder, root)
+            patience.check()
             for name in sorted(names):
-                if time.monotonic() > ends:
-                    raise TimeoutError
+                patience.check()
                 if _is_file(f"{folder}/{name}"):
                     yield name if below == "." else f"{below}/{name}"
 
-    def holding(self, root: Path, pattern: str, ignore_case: bool, ends: float) -> Iterator[str]:
-        return self.files(root, ends)
+    def holding(
+        self, root: Path, pattern: str, ignore_case: bool, patience: Patience
+    ) -> Iterator[str]:
+        return self.files(root, patience)
 
 
 class Ripgrep:
@@ -73,16 +120,18 @@ class Ripgrep:
         self._program = program
         self._walk = Walk()
 
-    def files(self, root: Path, ends: float) -> Iterator[str]:
-        found = self._ask(root, ends, "--files")
-        return self._walk.files(root, ends) if found is None else iter(found)
+    def files(self, root: Path, patience: Patience) -> Iterator[str]:
+        found = self._ask(root, patience, "--files")
+        return self._walk.files(root, patience) if found is None else iter(found)
 
-    def holding(self, root: Path, pattern: str, ignore_case: bool, ends: float) -> Iterator[str]:
+    def holding(
+        self, root: Path, pattern: str, ignore_case: bool, patience: Patience
+    ) -> Iterator[str]:
         if not _ALIKE.fullmatch(pattern):
-            return self.files(root, ends)
+            return self.files(root, patience)
         found = self._ask(
             root,
-            ends,
+            patience,
             "--files-with-matches",
             "--text",
             "--crlf",
@@ -91,12 +140,13 @@ class Ripgrep:
             f"--regexp={pattern}",
             f"--regexp={_NOT_UTF8}",
         )
-        return self._walk.files(root, ends) if found is None else iter(found)
+        return self._walk.files(root, patience) if found is None else iter(found)
 
-    def _ask(self, root: Path, ends: float, *arguments: str) -> list[str] | None:
+    def _ask(self, root: Path, patience: Patience, *arguments: str) -> list[str] | None:
         skipped = [f"--glob=!**/{name}/" for name in SKIPPED]
+        patience.check()
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 [
                     self._program,
                     "--no-config",
@@ -111,17 +161,15 @@ class Ripgrep:
                 ],
                 cwd=root,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=max(ends - time.monotonic(), 0.001),
-                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
-        except subprocess.TimeoutExpired as exc:
-            raise TimeoutError from exc
         except OSError:
             return None  # it was uninstalled, or the folder is gone
-        if done.returncode > 1 and done.stderr:
+        output, errors = patience.output_of(process)
+        if process.returncode > 1 and errors:
             return None  # it did not take the question, such as a pattern too large for it
-        names = os.fsdecode(done.stdout).split("\0")[:-1]
+        names = os.fsdecode(output).split("\0")[:-1]
         return sorted((name.removeprefix("./") for name in names), key=_walked_at)
 
 

@@ -1,25 +1,48 @@
 """Grep and Glob: find text and files inside the sandbox, bounded in results and in time."""
 
 import re
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
 
+import anyio.to_thread
 import regex
 from msgspec import Meta
 
+from agent.domain.allow import Subject
 from agent.domain.approval import Effect
-from agent.domain.ports import BadArguments, ToolResult, ToolSpec
-from agent.infrastructure.tools.files import FileCall
-from agent.infrastructure.tools.finding import MAX_FILE, Finder
+from agent.domain.ports import BadArguments, Tell, ToolResult, ToolSpec, silent
+from agent.infrastructure.tools.files import guarded
+from agent.infrastructure.tools.finding import MAX_FILE, Finder, Patience
 from agent.infrastructure.tools.sandbox import Sandbox
 from agent.tool_arguments import Arguments, read_arguments, schema_of
 
 MAX_RESULTS = 200
 _MAX_LINE = 300
 _SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A search, in a thread: left behind, and told so, by a run that does not wait for it."""
+
+    summary: str
+    seconds: float
+    work: Callable[[Patience], ToolResult]
+
+    def subject(self) -> Subject | None:
+        return None
+
+    async def run(self, tell: Tell = silent) -> ToolResult:
+        patience = Patience(self.seconds)
+        try:
+            return await anyio.to_thread.run_sync(
+                guarded, lambda: self.work(patience), abandon_on_cancel=True
+            )
+        finally:
+            patience.give_up()
 
 
 class _GrepArguments(Arguments):
@@ -46,40 +69,41 @@ class Grep:
             effect=Effect.READS,
         )
 
-    def prepare(self, arguments: bytes) -> FileCall:
+    def prepare(self, arguments: bytes) -> _Search:
         found = read_arguments(_GrepArguments, arguments)
         try:
             pattern = regex.compile(found.pattern, regex.IGNORECASE if found.ignore_case else 0)
         except regex.error as exc:
             raise BadArguments(f"the pattern is not a regular expression: {exc}.") from exc
-        return FileCall(found.pattern, lambda: self._grep(found, pattern))
+        return _Search(
+            found.pattern, self._seconds, lambda patience: self._grep(found, pattern, patience)
+        )
 
-    def _grep(self, wanted: _GrepArguments, pattern: regex.Pattern[str]) -> ToolResult:
+    def _grep(
+        self, wanted: _GrepArguments, pattern: regex.Pattern[str], patience: Patience
+    ) -> ToolResult:
         root = self._sandbox.resolve(wanted.path)
         if not root.exists():
             return ToolResult(success=False, error=f"{wanted.path} does not exist.")
         found: list[str] = []
-        ends = time.monotonic() + self._seconds
         try:
-            for path in self._candidates(root, wanted, ends):
+            for path in self._candidates(root, wanted, patience):
                 for number, line in _lines(path):
                     # Some patterns take for ever on some lines. Unlike the standard library's,
                     # this search has a deadline, and lets go of the interpreter meanwhile.
-                    left = max(ends - time.monotonic(), 0.001)
-                    if pattern.search(line, timeout=left):
+                    if pattern.search(line, timeout=patience.left or 0.001):
                         found.append(f"{self._sandbox.shown(path)}:{number}: {line[:_MAX_LINE]}")
                         if len(found) >= MAX_RESULTS:
                             return _listing(found, "There may be more: narrow the search.")
-                if time.monotonic() > ends:
-                    raise TimeoutError
+                patience.check()
         except TimeoutError:
             return _listing(found, _too_long(self._seconds))
         return _listing(found, "")
 
-    def _candidates(self, root: Path, wanted: _GrepArguments, ends: float) -> Iterable[Path]:
+    def _candidates(self, root: Path, wanted: _GrepArguments, patience: Patience) -> Iterable[Path]:
         if root.is_file():
             return [root] if _is_named(root.name, wanted.glob) else []
-        names = self._finder.holding(root, wanted.pattern, wanted.ignore_case, ends)
+        names = self._finder.holding(root, wanted.pattern, wanted.ignore_case, patience)
         return (root / name for name in names if _is_named(Path(name).name, wanted.glob))
 
 
@@ -104,20 +128,19 @@ class Glob:
             effect=Effect.READS,
         )
 
-    def prepare(self, arguments: bytes) -> FileCall:
+    def prepare(self, arguments: bytes) -> _Search:
         found = read_arguments(_GlobArguments, arguments)
-        return FileCall(found.pattern, lambda: self._glob(found))
+        return _Search(found.pattern, _SECONDS, lambda patience: self._glob(found, patience))
 
-    def _glob(self, wanted: _GlobArguments) -> ToolResult:
+    def _glob(self, wanted: _GlobArguments, patience: Patience) -> ToolResult:
         root = self._sandbox.resolve(wanted.path)
         if not root.is_dir():
             return ToolResult(success=False, error=f"{wanted.path} is not a folder.")
         matches = _matcher(wanted.pattern)
         found: list[tuple[float, str]] = []
         note = ""
-        ends = time.monotonic() + _SECONDS
         try:
-            for name in self._finder.files(root, ends):
+            for name in self._finder.files(root, patience):
                 if matches.fullmatch(name):
                     path = root / name
                     found.append((_changed(path), self._sandbox.shown(path)))

@@ -5,6 +5,7 @@ was checked, so that a name that changes its mind leads nowhere else. Each redir
 Proxies of the environment are not used: they would resolve names themselves.
 """
 
+import codecs
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,11 @@ MAX_TEXT = 64 * 1024
 SECONDS = 30.0
 MAX_REDIRECTS = 5
 _TEXTS = ("text/", "application/json", "application/xml", "application/xhtml", "+json", "+xml")
+# Names of encodings that take a page as long as they like to be read, or are none of the web's.
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"})
+# Ranges of IPv6 with an IPv4 address in their last half, which is where they lead.
+_WITH_IPV4 = [ipaddress.ip_network(each) for each in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")]
+_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
@@ -50,8 +56,10 @@ def is_public(address: str) -> bool:
     """Is it an address of the internet, and none of this machine, its network or a reserved one?"""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
+        if ip in _LOCAL_NAT64:
+            return False
         inner = ip.ipv4_mapped or ip.sixtofour
-        if inner is None and ip in ipaddress.ip_network("64:ff9b::/96"):
+        if inner is None and any(ip in each for each in _WITH_IPV4):
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             ip = inner
@@ -61,9 +69,12 @@ def is_public(address: str) -> bool:
 class WebFetch:
     """The tool."""
 
-    def __init__(self, allow_private: bool = False, resolve: Resolve = resolve) -> None:
+    def __init__(
+        self, allow_private: bool = False, resolve: Resolve = resolve, seconds: float = SECONDS
+    ) -> None:
         self._allow_private = allow_private
         self._resolve = resolve
+        self._seconds = seconds
         self.spec = ToolSpec(
             name="WebFetch",
             description=(
@@ -86,7 +97,7 @@ class WebFetch:
     async def fetch(self, url: str) -> ToolResult:
         """Follow redirects to a page and return its text."""
         try:
-            with anyio.fail_after(SECONDS):
+            with anyio.fail_after(self._seconds):
                 for _ in range(MAX_REDIRECTS + 1):
                     found = await self._request(url)
                     if isinstance(found, ToolResult):
@@ -96,18 +107,18 @@ class WebFetch:
         except Refused as exc:
             return _failed(f"Not fetched: {exc}")
         except TimeoutError:
-            return _failed(f"{url} did not answer within {SECONDS:.0f} seconds.")
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as exc:
+            return _failed(f"{url} did not come whole within {self._seconds:g} seconds.")
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
             return _failed(f"{url} can't be fetched: {exc or type(exc).__name__}.")
 
     async def _request(self, url: str) -> ToolResult | str:
         """One request: its result, or where it redirects to."""
         host, port = _checked(url)
-        address = await self._address(host, port)
+        address = await self.address_of(host, port)
         target = httpx2.URL(url).copy_with(host=address)
         headers = {"Host": httpx2.URL(url).netloc.decode("ascii"), "User-Agent": "roost"}
         async with (
-            httpx2.AsyncClient(trust_env=False, timeout=SECONDS) as client,
+            httpx2.AsyncClient(trust_env=False, timeout=self._seconds) as client,
             client.stream(
                 "GET", target, headers=headers, extensions={"sni_hostname": host}
             ) as response,
@@ -119,9 +130,13 @@ class WebFetch:
                 body += piece
                 if len(body) > MAX_BODY:
                     break
-            return await anyio.to_thread.run_sync(_result, response, bytes(body), url)
+            # Abandoned when the time is over or the run is stopped: it changes nothing.
+            return await anyio.to_thread.run_sync(
+                _result, response, bytes(body), url, abandon_on_cancel=True
+            )
 
-    async def _address(self, host: str, port: int) -> str:
+    async def address_of(self, host: str, port: int) -> str:
+        """Where a request to this host goes. Raises Refused, OSError."""
         addresses = await self._resolve(host, port)
         allowed = [a for a in addresses if self._allow_private or is_public(a)]
         if not allowed:
@@ -163,7 +178,7 @@ def _result(response: httpx2.Response, body: bytes, url: str) -> ToolResult:
     if kind and not any(each in kind for each in _TEXTS):
         return _failed(f"{url} is {kind}, which is no text.")
     is_cut = len(body) > MAX_BODY
-    text = body[:MAX_BODY].decode(response.charset_encoding or "utf-8", "replace")
+    text = body[:MAX_BODY].decode(_charset(response), "replace")
     if "html" in kind or (not kind and "<html" in text[:1000].lower()):
         text = page_text(text, url)
     if is_cut or len(text) > MAX_TEXT:
@@ -171,6 +186,16 @@ def _result(response: httpx2.Response, body: bytes, url: str) -> ToolResult:
     if response.is_success:
         return ToolResult(success=True, output=text)
     return ToolResult(success=False, output=text, error=f"{url}: HTTP {response.status_code}.")
+
+
+def _charset(response: httpx2.Response) -> str:
+    """The encoding that the page says, if it is one of text that is known."""
+    try:
+        found = codecs.lookup(response.charset_encoding or "utf-8").name
+        b"x".decode(found)  # raises for encodings of other things, such as base64
+    except (LookupError, ValueError):
+        return "utf-8"
+    return "utf-8" if found.replace("_", "-") in _NO_CHARSETS else found
 
 
 def _failed(error: str) -> ToolResult:
