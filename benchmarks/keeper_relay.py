@@ -4,6 +4,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -43,10 +44,15 @@ async def flood(launch: LaunchWorker, thread: ThreadKey) -> float:
     async with launch(thread, ThreadOptions(), "t") as worker:
         worker.send(b"go")
         seen, began = 0, time.perf_counter()
-        async for batch in worker:
-            seen += len(batch)
-            if seen >= LINES // 320 * 320:
-                break
+        with anyio.CancelScope() as enough:
+
+            def take(batch: Sequence[bytes]) -> None:
+                nonlocal seen
+                seen += len(batch)
+                if seen >= LINES // 320 * 320:
+                    enough.cancel()
+
+            await worker.pump(take)
         return seen / (time.perf_counter() - began)
 
 
@@ -55,11 +61,15 @@ async def paced(launch: LaunchWorker, thread: ThreadKey) -> float:
     ways: list[float] = []
     async with launch(thread, ThreadOptions(), "t") as worker:
         worker.send(b"go")
-        async for batch in worker:
-            now = time.perf_counter_ns()
-            ways += [(now - int(line.rpartition(b":")[2][1:-2])) / 1000 for line in batch]
-            if len(ways) >= PACED:
-                break
+        with anyio.CancelScope() as enough:
+
+            def take(batch: Sequence[bytes]) -> None:
+                now = time.perf_counter_ns()
+                ways.extend((now - int(line.rpartition(b":")[2][1:-2])) / 1000 for line in batch)
+                if len(ways) >= PACED:
+                    enough.cancel()
+
+            await worker.pump(take)
     return statistics.median(ways)
 
 

@@ -8,7 +8,7 @@ import hmac
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 import anyio
@@ -198,11 +198,14 @@ class Workers:
     async def _pump(self, thread: Thread, worker: Worker, token: str) -> str:
         if self._is_closing:
             thread.stop(anyio.current_time(), grace=0.0)
+
+        def take(batch: Sequence[bytes]) -> None:
+            self._has_started(token)
+            thread.take_lines(batch, anyio.current_time())
+
         async with anyio.create_task_group() as starting:
             starting.start_soon(self._start_is_over, token)
-            async for batch in worker:
-                self._has_started(token)
-                thread.take_lines(batch, anyio.current_time())
+            await worker.pump(take)
             starting.cancel_scope.cancel()
         reason = worker.exit_reason()
         asked = thread.phase is Phase.STOPPING

@@ -7,7 +7,7 @@ BrowserRelay.
 Called by the adapters that clients come through: Threads.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -64,8 +64,12 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
+TakeLines = Callable[[Sequence[bytes]], None]
+"""Called from the event loop, between two of its turns and not by any task."""
+
+
 class Worker(Protocol):
-    """The process that runs one thread's agent. Iterate for its lines; they end when it is gone."""
+    """The process that runs one thread's agent."""
 
     @property
     def pid(self) -> int: ...
@@ -86,9 +90,13 @@ class Worker(Protocol):
         where workers end with their daemon.
         """
 
-    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
-        """The lines, in the batches they were read in: non-empty, without their newlines."""
-        ...
+    async def pump(self, take: TakeLines) -> None:
+        """Hand over the lines until the worker is gone.
+
+        They come in the batches they were read in: non-empty, without their newlines. What
+        ``take`` raises ends the call, and is raised. Cancellation loses no line: another call
+        goes on behind the last one that was taken.
+        """
 
     def exit_reason(self) -> str:
         """Why the lines ended, in words that follow "the worker": "exited with code 1"."""

@@ -2,11 +2,10 @@
 
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import anyio
-import anyio.lowlevel
 import msgspec
 import structlog
 
@@ -20,7 +19,7 @@ from sessions.domain.keeper_frames import (
     frame,
     told,
 )
-from sessions.domain.ports import WorkerLost
+from sessions.domain.ports import TakeLines, WorkerLost
 from sessions.infrastructure.chunk_reader import chunk_reader
 from sessions.infrastructure.fault_points import Step, reached
 from sessions.infrastructure.stderr_log import StderrLog
@@ -46,6 +45,7 @@ class Link:
         self._reader = chunk_reader(connection.fileno())
         self._splitter = FrameSplitter()
         self._received: deque[tuple[Kind, bytes]] = deque()
+        self._is_left = False
 
     async def send(self, data: bytes) -> None:
         """Write all of it. Raises KeeperLost."""
@@ -54,7 +54,7 @@ class Link:
             try:
                 view = view[self._socket.send(view) :]
             except BlockingIOError:
-                await self._writable()
+                await self._ready(anyio.wait_writable)
             except OSError as exc:
                 raise KeeperLost(str(exc)) from exc
 
@@ -66,23 +66,47 @@ class Link:
     async def receive(self) -> tuple[Kind, bytes]:
         """The next frame. Raises KeeperLost."""
         while not self._received:
-            chunk = await self._reader.wait()
-            if not chunk:
+            await self._ready(anyio.wait_readable)
+            chunk = self._reader.read_now()
+            if chunk == b"":
                 raise KeeperLost("it has closed the connection")
-            try:
-                self._received.extend(self._splitter.feed(chunk))
-            except BadFrames as exc:
-                raise KeeperLost(str(exc)) from exc
+            if chunk is not None:
+                self._received.extend(self._split(chunk))
         return self._received.popleft()
 
-    @property
-    def has_received(self) -> bool:
-        """`receive` has a frame without waiting."""
-        return bool(self._received)
+    async def each(self, take: Callable[[Kind, bytes], None]) -> None:
+        """Hand over each frame until `leave_off`. Raises KeeperLost, and what `take` raises.
 
-    async def _writable(self) -> None:
+        Those of one read that follow the one with `leave_off` are handed over, too.
+        """
+
+        def take_chunk(chunk: bytes) -> None:
+            self._received.extend(self._split(chunk))
+            self._hand_over(take)
+
+        self._hand_over(take)
+        await self._reader.each(take_chunk)
+        if not self._is_left:
+            raise KeeperLost("it has closed the connection")
+
+    def leave_off(self) -> None:
+        """Have `each` return."""
+        self._is_left = True
+        self._reader.interrupt()
+
+    def _hand_over(self, take: Callable[[Kind, bytes], None]) -> None:
+        while self._received:
+            take(*self._received.popleft())
+
+    def _split(self, chunk: bytes) -> list[tuple[Kind, bytes]]:
         try:
-            await anyio.wait_writable(self._socket)
+            return self._splitter.feed(chunk)
+        except BadFrames as exc:
+            raise KeeperLost(str(exc)) from exc
+
+    async def _ready(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
+        try:
+            await wait(self._socket)
         except (OSError, ValueError, anyio.ClosedResourceError) as exc:
             raise KeeperLost("the connection is closed") from exc
 
@@ -136,25 +160,25 @@ class KeptWorker:
         """Leave a note with the keeper."""
         self._put(told(Kind.NOTE, Noted(note, idle_since)))
 
-    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
-        return self
+    async def pump(self, take: TakeLines) -> None:
+        """Hand over the lines, until the worker is gone, or its keeper is."""
 
-    async def __anext__(self) -> Sequence[bytes]:
-        """The lines of one batch; they end when the worker is gone, or its keeper is."""
-        while self._gone is None:
-            try:
-                kind, payload = await self._next_frame()
-            except KeeperLost:
-                self._gone = Gone("was lost: its keeper ended")
-                self._stderr.close()
-                break
+        def take_frame(kind: Kind, payload: bytes) -> None:
             if kind is Kind.LINES:
                 reached(Step.LINES_RECEIVED)
                 batch = payload.split(b"\n")
                 batch.pop()
-                return batch
-            self._take_in(kind, payload)
-        raise StopAsyncIteration
+                take(batch)
+            else:
+                self._take_in(kind, payload)
+
+        if self._gone is not None:
+            return
+        try:
+            await self._link.each(take_frame)
+        except KeeperLost:
+            self._gone = Gone("was lost: its keeper ended")
+            self._stderr.close()
 
     def exit_reason(self) -> str:
         """Why the lines ended."""
@@ -203,13 +227,6 @@ class KeptWorker:
 
     # Smaller steps
 
-    async def _next_frame(self) -> tuple[Kind, bytes]:
-        # Always a wait, also when there is something: a worker that floods must not keep the loop
-        # to itself.
-        if self._link.has_received:
-            await anyio.lowlevel.checkpoint()
-        return await self._link.receive()
-
     def _take_in(self, kind: Kind, payload: bytes) -> None:
         if kind is Kind.STDERR:
             self._stderr.take_in(payload)
@@ -224,6 +241,7 @@ class KeptWorker:
             if self._gone.has_leftovers:
                 log.warning("worker_left_processes", worker_pid=self.pid)
             self._link.send_nowait(frame(Kind.FAREWELL))
+            self._link.leave_off()
 
     def _put(self, data: bytes) -> None:
         self._outbox.append(data)

@@ -12,7 +12,7 @@ import errno
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ import structlog
 from anyio.abc import Process
 
 from sessions.domain.keys import ThreadKey, ThreadOptions
-from sessions.domain.ports import LaunchFailed, WorkerLost
+from sessions.domain.ports import LaunchFailed, TakeLines, WorkerLost
 from sessions.domain.splitter import LineSplitter, LineTooLong
 from sessions.infrastructure.chunk_reader import chunk_reader
 from sessions.infrastructure.environment import worker_environment
@@ -158,25 +158,22 @@ class SubprocessWorker:
     def remember(self, note: bytes, idle_since: float | None) -> None:
         """It ends with this daemon: there will be nobody to read a note."""
 
-    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
-        return self
+    async def pump(self, take: TakeLines) -> None:
+        """Hand over the lines, until the process is gone and its pipe is drained."""
 
-    async def __anext__(self) -> Sequence[bytes]:
-        """The lines of one read; they end when the process is gone and its pipe is drained."""
-        while not self._exited.is_set():
-            chunk = await self._stdout.wait()
-            if chunk == b"":
-                # It closed its stdout. It may still live, but has nothing more to say.
-                await self._exited.wait()
-            elif chunk is not None and (batch := self._split(chunk)):
-                return batch
+        def take_chunk(chunk: bytes) -> None:
+            if batch := self._split(chunk):
+                take(batch)
+
+        if not self._exited.is_set():
+            await self._stdout.each(take_chunk)
+            # It may have closed its stdout and still live, but has nothing more to say.
+            await self._exited.wait()
         while self._drainable > 0 and (chunk := self._stdout.read_now()):
             self._drainable -= len(chunk)
-            if batch := self._split(chunk):
-                return batch
+            take_chunk(chunk)
         if self._splitter.unfinished:
             log.warning("unfinished_line_dropped", bytes=self._splitter.unfinished)
-        raise StopAsyncIteration
 
     def exit_reason(self) -> str:
         """Why the lines ended."""
@@ -256,7 +253,8 @@ class SubprocessWorker:
         except LineTooLong as exc:
             self._fail(f"wrote {exc}")
             self._drainable = 0
-            raise StopAsyncIteration from exc
+            self._stdout.interrupt()
+            return []
 
     async def _write(self, fd: int, line: bytes) -> bool:
         """Write all of it, or learn that nobody reads. Progress renews the deadline."""

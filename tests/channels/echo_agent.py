@@ -7,7 +7,7 @@ real worker.
 
 import json
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from sessions.domain.keys import ThreadKey, ThreadOptions
+from sessions.domain.ports import TakeLines
 
 QUESTIONS = [
     {
@@ -101,17 +102,15 @@ class _EchoWorker:
         self._news.set()
         self._lines.set()
 
-    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
-        return self
-
-    async def __anext__(self) -> Sequence[bytes]:
-        while not self._out and not self.has_ended:
-            self._lines = anyio.Event()
-            await self._lines.wait()
-        if not self._out:
-            raise StopAsyncIteration
-        lines, self._out = self._out, []
-        return lines
+    async def pump(self, take: TakeLines) -> None:
+        while True:
+            while not self._out and not self.has_ended:
+                self._lines = anyio.Event()
+                await self._lines.wait()
+            if not self._out:
+                return
+            lines, self._out = self._out, []
+            take(lines)
 
     def remember(self, note: bytes, idle_since: float | None) -> None:
         """It ends with its daemon: there is nobody to keep a note for."""

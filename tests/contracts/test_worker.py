@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -71,9 +71,12 @@ def thread(tmp_path: Path) -> ThreadKey:
 async def lines_of(worker: Worker) -> list[str]:
     """All the lines until the worker is gone."""
     said: list[str] = []
-    async for batch in worker:
+
+    def take(batch: Sequence[bytes]) -> None:
         assert batch
-        said += [json.loads(line)["line"] for line in batch]
+        said.extend(json.loads(line)["line"] for line in batch)
+
+    await worker.pump(take)
     return said
 
 

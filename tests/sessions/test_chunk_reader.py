@@ -45,45 +45,79 @@ async def reader(pipe: Pipe) -> ChunkReader:
 
 
 async def test_chunks_come_in_order_and_then_the_end(pipe: Pipe, reader: ChunkReader) -> None:
-    got = b""
+    got: list[bytes] = []
+    parts = [b"one\n", b"two\n", b"three\n"]
+
+    def take(chunk: bytes) -> None:
+        got.append(chunk)
+        if parts:
+            pipe.write(parts.pop(0))
+        else:
+            pipe.end()
+
+    pipe.write(parts.pop(0))
     with anyio.fail_after(30):
-        for part in (b"one\n", b"two\n", b"three\n"):
-            pipe.write(part)
-            got += await reader.wait() or b""
-        pipe.end()
-        assert await reader.wait() == b""
-    assert got == b"one\ntwo\nthree\n"
+        await reader.each(take)
+    assert got == [b"one\n", b"two\n", b"three\n"]
     reader.close()
 
 
-async def test_a_wait_that_is_cancelled_loses_nothing(pipe: Pipe, reader: ChunkReader) -> None:
+async def test_a_call_that_is_cancelled_loses_nothing(pipe: Pipe, reader: ChunkReader) -> None:
+    got: list[bytes] = []
     with anyio.move_on_after(0):
-        await reader.wait()
+        await reader.each(got.append)
     pipe.write(b"kept")
     await anyio.wait_all_tasks_blocked()
-    with anyio.fail_after(30):
-        assert await reader.wait() == b"kept"
+    assert not got
+    with anyio.CancelScope() as enough, anyio.fail_after(30):
+
+        def take(chunk: bytes) -> None:
+            got.append(chunk)
+            enough.cancel()
+
+        await reader.each(take)
+    assert got == [b"kept"]
     reader.close()
 
 
-async def test_what_nobody_takes_stays_in_the_pipe(pipe: Pipe, reader: ChunkReader) -> None:
-    """A worker that floods while its thread is busy waits, instead of filling the memory."""
-    with anyio.move_on_after(0):
-        await reader.wait()
-    os.set_blocking(pipe.write_end, False)
-    taken = 0
-    for _ in range(20):
-        try:
-            while True:
-                taken += os.write(pipe.write_end, b"x" * 65536)
-        except BlockingIOError:
+async def test_others_get_their_turn_between_two_chunks(pipe: Pipe, reader: ChunkReader) -> None:
+    """A worker that floods must not keep the loop to itself."""
+    turns: list[str] = []
+
+    async def somebody_else() -> None:
+        while True:
+            turns.append("else")
             await anyio.lowlevel.checkpoint()
-    assert taken <= 3 * 65536
-    got = 0
-    with anyio.fail_after(30):
-        while got < taken:
-            got += len(await reader.wait() or b"")
-    assert got == taken
+
+    def take(chunk: bytes) -> None:
+        turns.append("chunk")
+        if turns.count("chunk") < 5:
+            pipe.write(b"more")
+        else:
+            pipe.end()
+
+    pipe.write(b"first")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(somebody_else)
+        with anyio.fail_after(30):
+            await reader.each(take)
+        tasks.cancel_scope.cancel()
+    assert turns.count("chunk") == 5
+    # One turn each; in which order within a turn, no loop promises.
+    assert turns.count("else") >= 4
+    reader.close()
+
+
+async def test_what_a_taker_raises_ends_the_reading(pipe: Pipe, reader: ChunkReader) -> None:
+    def take(chunk: bytes) -> None:
+        raise ZeroDivisionError
+
+    pipe.write(b"bad")
+    with anyio.fail_after(30), pytest.raises(ZeroDivisionError):
+        await reader.each(take)
+    pipe.write(b"next")
+    await anyio.wait_all_tasks_blocked()
+    assert reader.read_now() == b"next"
     reader.close()
 
 
@@ -94,8 +128,8 @@ async def test_an_interrupt_wakes_who_waits_and_the_rest_can_be_read(
     async with anyio.create_task_group() as tasks:
         with anyio.fail_after(30):
             tasks.start_soon(_interrupt_once_waited, reader)
-            assert await reader.wait() is None
-            assert await reader.wait() is None
+            await reader.each(_never)
+            await reader.each(_never)
     pipe.write(b"last words")
     assert reader.read_now() == b"last words"
     assert reader.read_now() is None
@@ -104,12 +138,16 @@ async def test_an_interrupt_wakes_who_waits_and_the_rest_can_be_read(
 
 async def test_a_closed_reader_leaves_the_descriptor_alone(pipe: Pipe, reader: ChunkReader) -> None:
     with anyio.move_on_after(0):
-        await reader.wait()
+        await reader.each(_never)
     reader.close()
     reader.close()
     pipe.write(b"for somebody else")
     await anyio.wait_all_tasks_blocked()
     assert os.read(pipe.read_end, 100) == b"for somebody else"
+
+
+def _never(chunk: bytes) -> None:
+    raise AssertionError(f"nothing was to come, and this did: {chunk!r}")
 
 
 async def _interrupt_once_waited(reader: ChunkReader) -> None:

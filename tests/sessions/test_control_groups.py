@@ -32,6 +32,7 @@ from sessions.infrastructure.marks import (
 )
 from sessions.infrastructure.sweep import Sweeper
 from tests.support.keepers import a_launcher, a_pad, wait_until
+from tests.support.pumped import all_lines, next_lines
 
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 ECHO = (sys.executable, SCRIPTED, "echo")
@@ -53,7 +54,7 @@ async def a_worker_in_a_group(folder: Path, pad: LaunchPad | None) -> None:
     with anyio.fail_after(30):
         async with launch(thread, ThreadOptions(), "t") as worker:
             worker.send(b"x")
-            assert await worker.__anext__()
+            assert await next_lines(worker)
             ((keeper, group),) = launch.groups.found()
             assert (folder / "keepers" / f"{keeper}.json").exists()
             assert (delegated / "cgroup.subtree_control").read_text() == "+memory +pids"
@@ -65,8 +66,7 @@ async def a_worker_in_a_group(folder: Path, pad: LaunchPad | None) -> None:
             }
             (group.folder / "cgroup.kill").touch()
             worker.stop(5.0)
-            async for _ in worker:
-                pass
+            await all_lines(worker)
     assert (group.folder / "cgroup.kill").read_text() == "1"
 
 
@@ -114,12 +114,11 @@ async def test_the_kernel_ends_with_a_group_what_evades_all_else(
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
     with anyio.fail_after(30):
         async with launch(thread, ThreadOptions(), "t") as worker:
-            (line,) = await worker.__anext__()
+            (line,) = await next_lines(worker)
             evading = json.loads(line)["pid"]
             (keeper,) = (p for p in marked_processes(launch.home) if p.mark.role is Role.KEEPER)
             keeper.end()
-            async for _ in worker:
-                pass
+            await all_lines(worker)
         assert process_start(evading) is not None
         Sweeper(launch.home, os.getpid(), groups=launch.groups).sweep()
         await anyio.to_thread.run_sync(wait_until, lambda: process_start(evading) is None)

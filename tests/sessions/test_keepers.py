@@ -18,6 +18,7 @@ from sessions.infrastructure.kept_worker import KeeperLost, Link
 from sessions.infrastructure.launch_pad import pad_environment
 from sessions.infrastructure.marks import stat_fields
 from tests.support.keepers import a_launcher, wait_until
+from tests.support.pumped import next_lines
 
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 ECHO = (sys.executable, SCRIPTED, "echo")
@@ -35,7 +36,7 @@ async def test_an_idle_keeper_sleeps(tmp_path: Path) -> None:
     with anyio.fail_after(30):
         async with a_launcher(tmp_path / "keepers", ECHO)(thread, ThreadOptions(), "t") as worker:
             worker.send(b"x")
-            await worker.__anext__()
+            await next_lines(worker)
             keeper = int(stat_fields(Path(f"/proc/{worker.pid}"))[1])
             await anyio.to_thread.run_sync(wait_until, lambda: _is_asleep(keeper))
             before = switches(keeper)

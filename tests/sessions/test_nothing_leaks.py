@@ -28,6 +28,7 @@ from sessions.infrastructure.marks import (
 from sessions.infrastructure.sweep import Sweeper, ownerless
 from tests.support.keepers import a_launcher, wait_until
 from tests.support.kills import kill_at_random
+from tests.support.pumped import all_lines, next_lines
 
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 SLEEPING = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -46,13 +47,11 @@ async def test_what_left_group_session_and_stdin_ends_with_its_worker(tmp_path: 
     with anyio.fail_after(30):
         launch = a_launcher(tmp_path / "keepers", argv)
         async with launch(thread, ThreadOptions(), "t") as worker:
-            async for _ in worker:
-                break
+            await next_lines(worker)
             await anyio.to_thread.run_sync(wait_until, lambda: _written(away))
             assert process_start(int(away.read_text())) is not None
             worker.stop(5.0)
-            async for _ in worker:
-                pass
+            await all_lines(worker)
             # Whoever is told of the end finds it done.
             assert process_start(int(away.read_text())) is None
 
@@ -79,15 +78,12 @@ async def test_only_what_cleared_its_environment_evades_once_its_keeper_was_kill
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
     with anyio.fail_after(30):
         async with launch(thread, ThreadOptions(), "t") as worker:
-            seen = 0
-            while seen < 2:
-                seen += len(await worker.__anext__())
+            await next_lines(worker, 2)
             cleared, marked = (int(pid) for pid in away.read_text().split())
             wait_until(lambda: Path(f"/proc/{cleared}/environ").read_bytes() == b"")
             (keeper,) = (p for p in marked_processes(home) if p.mark.role is Role.KEEPER)
             keeper.end()
-            async for _ in worker:
-                pass
+            await all_lines(worker)
             assert worker.is_lost
     Sweeper(home, os.getpid()).sweep()
     try:
@@ -149,7 +145,7 @@ async def test_where_no_descriptor_can_be_left_a_worker_ends_with_its_daemon(
         launch.leaves_workers = True
         async with launch(thread, ThreadOptions(), "t") as worker:
             worker.send(b"x")
-            assert await worker.__anext__()
+            assert await next_lines(worker)
             pid = worker.pid
         await anyio.to_thread.run_sync(wait_until, lambda: process_start(pid) is None)
 

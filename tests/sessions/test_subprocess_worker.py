@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from sessions.domain.keys import ConversationId, Subagent, ThreadKey, ThreadOptions
 from sessions.domain.ports import LaunchFailed, WorkerLost
 from sessions.infrastructure.subprocess_worker import SubprocessLauncher, SubprocessWorker
+from tests.support.pumped import all_lines, next_lines
 
 TOKEN = "worker-token"
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
@@ -41,14 +42,8 @@ async def a_worker(
             yield worker
 
 
-async def all_lines(worker: SubprocessWorker) -> list[bytes]:
-    return [line async for batch in worker for line in batch]
-
-
 async def first_line(worker: SubprocessWorker) -> dict[str, Any]:
-    async for batch in worker:
-        return dict(json.loads(batch[0]))
-    raise AssertionError("no line came")
+    return dict(json.loads((await next_lines(worker))[0]))
 
 
 def is_running(pid: int) -> bool:

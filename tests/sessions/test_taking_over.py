@@ -30,6 +30,7 @@ from sessions.infrastructure.marks import (
 )
 from sessions.infrastructure.survivors import KeeperSurvivors
 from tests.support.keepers import ENVIRON, SCRIPTED_PAD, a_launcher, a_pad, wait_until
+from tests.support.pumped import next_lines
 
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 ECHO = (sys.executable, SCRIPTED, "echo")
@@ -56,7 +57,7 @@ async def a_worker_left_behind(launch: KeeperLauncher, project: Path, then: byte
     async with launch(thread, ThreadOptions(), "t") as worker:
         worker.remember(encode_note(Note(generation="g", token="t")), None)
         worker.send(b"x")
-        await worker.__anext__()
+        await next_lines(worker)
         if then:
             worker.send(then)
             await anyio.wait_all_tasks_blocked()
@@ -81,7 +82,7 @@ async def test_of_two_daemons_that_race_for_a_worker_one_gets_it_and_the_other_l
                     while len(found) < 2:  # noqa: ASYNC110 (the other one's end is no event here)
                         await anyio.sleep(0.01)
                     worker.send(b"still there")
-                    assert [b"still there" in line for line in await anext(aiter(worker))] == [True]
+                    assert [b"still there" in line for line in await next_lines(worker)] == [True]
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(take_over)
@@ -104,7 +105,7 @@ async def test_a_keeper_whose_files_were_deleted_is_taken_over_all_the_same(
         assert survivor.kept.worker_pid == pid
         async with survivor.worker as worker:
             worker.send(b"y")
-            assert await anext(aiter(worker))
+            assert await next_lines(worker)
 
 
 async def test_a_pad_that_died_is_started_again_and_launches_go_on_meanwhile(
@@ -119,7 +120,7 @@ async def test_a_pad_that_died_is_started_again_and_launches_go_on_meanwhile(
     async def a_launch() -> None:
         async with launch(thread, ThreadOptions(), "t") as worker:
             worker.send(b"x")
-            assert await worker.__anext__()
+            assert await next_lines(worker)
 
     async def a_warm_pad(other_than: int | None) -> int:
         while not pad.is_warm or pad.pid in (None, other_than):  # noqa: ASYNC110 (as it warms up)
@@ -155,13 +156,10 @@ async def test_a_spool_without_a_place_holds_the_worker_up_and_loses_nothing(
             shutil.rmtree(folder)
             worker.send(b"go")
             await anyio.to_thread.run_sync(wait_until, lambda: _is_held_up(worker.pid))
-            seen = 0
-            async for batch in worker:
-                for line in batch:
-                    assert line.startswith(b'{"n":%d,' % seen)
-                    seen += 1
-                if seen == lines:
-                    break
+            said = await next_lines(worker, lines)
+            for number, line in enumerate(said):
+                assert line.startswith(b'{"n":%d,' % number)
+            assert len(said) == lines
 
 
 def test_a_spool_on_a_disk_that_fills_up_keeps_all_of_a_piece_or_nothing(tmp_path: Path) -> None:
@@ -190,7 +188,7 @@ async def test_odd_folders_and_variables_that_are_no_text(tmp_path: Path, is_for
         thread = ThreadKey(str(odd), ConversationId("c"))
         with anyio.fail_after(30):
             async with launch(thread, ThreadOptions(), "t") as worker:
-                (line,) = await worker.__anext__()
+                (line,) = await next_lines(worker)
                 assert list((odd / "keepers").glob("*.sock"))
     said = json.loads(line)
     assert (said["cwd"], os.fsencode(said["env"]["ODD"])) == (str(odd), b"\xff")
@@ -306,7 +304,7 @@ async def test_a_pad_that_dies_while_it_is_asked_costs_a_launch_nothing_but_time
         with anyio.fail_after(30):
             async with launch(thread, ThreadOptions(), "t") as worker:
                 worker.send(b"x")
-                assert await worker.__anext__()
+                assert await next_lines(worker)
 
 
 def keepers_of(folder: Path) -> list[Marked]:

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 from sessions.domain.keys import ConversationId, Cursor, Generation, ThreadKey, ThreadOptions
+from sessions.domain.ports import TakeLines
 from sessions.domain.settings import RegistrySettings
 from sessions.domain.thread import Orders, Phase, Thread
 from sessions.domain.waiting import Held
@@ -51,7 +52,7 @@ class PureWorker:
     def exit_reason(self) -> str:
         return "was killed by SIGKILL"
 
-    def __aiter__(self) -> Any:
+    async def pump(self, take: TakeLines) -> None:
         raise NotImplementedError("the machine hands the lines over itself")
 
 

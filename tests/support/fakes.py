@@ -1,14 +1,14 @@
 """Fakes of the sessions ports. Each is held to the promises in tests/contracts."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 
 from sessions.domain.keys import Cursor, ThreadKey, ThreadOptions
-from sessions.domain.ports import LaunchFailed, WorkerLost
+from sessions.domain.ports import LaunchFailed, TakeLines, WorkerLost
 
 
 class FakeClient:
@@ -82,17 +82,15 @@ class FakeWorker:
     def remember(self, note: bytes, idle_since: float | None) -> None:
         self.notes.append(note)
 
-    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
-        return self
-
-    async def __anext__(self) -> Sequence[bytes]:
-        while not self._lines and not self._has_ended:
-            await self._changed.wait()
-        if not self._lines:
-            raise StopAsyncIteration
-        lines, self._lines = self._lines, []
-        self._changed = anyio.Event()
-        return lines
+    async def pump(self, take: TakeLines) -> None:
+        while True:
+            while not self._lines and not self._has_ended:
+                await self._changed.wait()
+            if not self._lines:
+                return
+            lines, self._lines = self._lines, []
+            self._changed = anyio.Event()
+            take(lines)
 
     def exit_reason(self) -> str:
         return self._reason

@@ -24,7 +24,7 @@ from roost.headless.options import Options
 from roost.home import RoostHome
 from roost.version import VERSION
 from sessions.domain.keys import ThreadKey, ThreadOptions
-from sessions.domain.ports import LaunchFailed, WorkerLost
+from sessions.domain.ports import LaunchFailed, TakeLines, WorkerLost
 from sessions.infrastructure.environment import worker_environment
 
 # A run waits above this, as it does for a slow daemon; the registry takes lines as they come.
@@ -129,13 +129,9 @@ class InProcessWorker:
     def remember(self, note: bytes, idle_since: float | None) -> None:
         """It ends with this process: there will be nobody to read a note."""
 
-    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
-        return self
-
-    async def __anext__(self) -> Sequence[bytes]:
-        if lines := await self.lines.take():
-            return lines
-        raise StopAsyncIteration
+    async def pump(self, take: TakeLines) -> None:
+        while lines := await self.lines.take():
+            take(lines)
 
     def exit_reason(self) -> str:
         return self.reason
