@@ -1,7 +1,8 @@
 """From a worker's line to its clients: latency when paced, throughput under load.
 
-Each figure stands beside the same for a bare relay, measured in the same run. "Per core" is frames
-delivered per second of the daemon's own processor time.
+Each figure stands beside the same for a bare relay, measured in the same run, and is taken twice:
+with workers that are plain children of the daemon, as those of a bare relay are, and under keepers,
+the default on Linux. "Per core" is frames delivered per second of the daemon's own processor time.
 """
 
 import json
@@ -20,6 +21,7 @@ from roost.home import RoostHome
 
 ROUNDS = 5
 Measured = tuple[dict[str, Any], float]
+WAYS = {"plain": {"ROOST_WORKER__OUTLIVES_DAEMON": "false"}, "kept": dict[str, str]()}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -60,8 +62,9 @@ def bare(clients: int, message: str) -> Measured:
     return measured
 
 
-async def roost(home: RoostHome, clients: int, message: str) -> Measured:
+async def roost(home: RoostHome, way: str, clients: int, message: str) -> Measured:
     """The same for the daemon."""
+    home.path.mkdir()
     worker = json.dumps([sys.executable, "-m", "benchmarks.relay_parts.worker"])
     settings = {
         "ROOST_WORKER__COMMAND": worker,
@@ -69,6 +72,7 @@ async def roost(home: RoostHome, clients: int, message: str) -> Measured:
         # Nobody is to be cut for being slow here: what is measured is the daemon.
         "ROOST_BINDING__OUTBOX_FRAMES": "100000000",
         "ROOST_BINDING__OUTBOX_BYTES": "4000MiB",
+        **WAYS[way],
     }
     async with a_daemon(home, **settings) as daemon:
         return await anyio.to_thread.run_sync(
@@ -85,18 +89,20 @@ async def measure(root: Path) -> None:
 
 async def paced(root: Path, clients: int, message: str) -> None:
     """Latency, and processor time a line, when lines come one by one."""
-    ours = _Paced()
+    _, lines, rate = message.split()
+    ours = {way: _Paced() for way in WAYS}
     floor = _Paced()
     for number in range(ROUNDS):
-        home = RoostHome(root / f"p{clients}-{number}")
-        home.path.mkdir()
-        ours.add(*await roost(home, clients, message), int(message.split()[1]))
-        floor.add(*bare(clients, message), int(message.split()[1]))
-    name = f"line to client, {message.split()[2]} lines/s, {clients} clients"
-    for what, unit in (("p50", "us"), ("p99", "us"), ("processor", "us a line")):
-        values, base = getattr(ours, what), getattr(floor, what)
-        ratio = f"{median(values) / median(base):.2f} x a bare relay ({median(base):.0f})"
-        figure(f"{name}, {what}", values, unit, ratio)
+        for way, found in ours.items():
+            home = RoostHome(root / f"p{clients}-{number}-{way}")
+            found.add(*await roost(home, way, clients, message), int(lines))
+        floor.add(*bare(clients, message), int(lines))
+    for way, found in ours.items():
+        name = f"line to client, {rate} lines/s, {clients} clients, {way}"
+        for what, unit in (("p50", "us"), ("p99", "us"), ("processor", "us a line")):
+            values, base = getattr(found, what), getattr(floor, what)
+            ratio = f"{median(values) / median(base):.2f} x a bare relay ({median(base):.0f})"
+            figure(f"{name}, {what}", values, unit, ratio)
 
 
 class _Paced:
@@ -116,20 +122,22 @@ class _Paced:
 
 async def flooded(root: Path, clients: int, message: str) -> None:
     """Frames delivered when the worker writes as fast as it can."""
-    per_core: list[float] = []
-    wall: list[float] = []
+    per_core: dict[str, list[float]] = {way: [] for way in WAYS}
+    wall: dict[str, list[float]] = {way: [] for way in WAYS}
     bare_core: list[float] = []
     for number in range(ROUNDS):
-        home = RoostHome(root / f"f{clients}-{number}")
-        home.path.mkdir()
-        said, cpu = await roost(home, clients, message)
-        per_core.append(said["frames"] / cpu)
-        wall.append(said["frames"] / said["seconds"])
+        for way in WAYS:
+            home = RoostHome(root / f"f{clients}-{number}-{way}")
+            said, cpu = await roost(home, way, clients, message)
+            per_core[way].append(said["frames"] / cpu)
+            wall[way].append(said["frames"] / said["seconds"])
         said, cpu = bare(clients, message)
         bare_core.append(said["frames"] / cpu)
-    ratio = f"{median(per_core) / median(bare_core):.2f} x a bare relay"
-    figure(f"delivered frames, {clients} clients, per core", per_core, "/s", ratio)
-    figure(f"delivered frames, {clients} clients, by the clock", wall, "/s")
+    for way in WAYS:
+        ratio = f"{median(per_core[way]) / median(bare_core):.2f} x a bare relay"
+        name = f"delivered frames, {clients} clients, {way}"
+        figure(f"{name}, per core", per_core[way], "/s", ratio)
+        figure(f"{name}, by the clock", wall[way], "/s")
 
 
 def median(values: list[float]) -> float:
