@@ -8,7 +8,7 @@ from agui.security import Headers, values
 
 PATHS = ("/ws", "/agui")
 _METHODS = b"GET, POST, OPTIONS"
-_REQUEST_HEADERS = b"authorization, content-type, last-event-id"
+_REQUEST_HEADERS = ("authorization", "content-type", "last-event-id")
 _MAX_AGE = b"600"
 
 HeaderList = list[tuple[bytes, bytes]]
@@ -35,10 +35,18 @@ def preflight_answer(origin: str, headers: Headers) -> HeaderList:
     answer = [
         *allowance(origin),
         (b"access-control-allow-methods", _METHODS),
-        (b"access-control-allow-headers", _REQUEST_HEADERS),
+        (b"access-control-allow-headers", _request_headers(headers)),
         (b"access-control-max-age", _MAX_AGE),
     ]
     (private,) = values(headers, b"access-control-request-private-network")
     if private == ["true"]:
         answer.append((b"access-control-allow-private-network", b"true"))
     return answer
+
+
+def _request_headers(headers: Headers) -> bytes:
+    """Those we read, and those that the page asked about: its user trusts it with the token."""
+    (asked,) = values(headers, b"access-control-request-headers")
+    names = [name.strip().lower() for value in asked for name in value.split(",")]
+    known = dict.fromkeys((*_REQUEST_HEADERS, *filter(None, names)))
+    return ", ".join(known).encode("latin-1")

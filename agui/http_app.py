@@ -68,7 +68,7 @@ class HttpApp:
 
             artifacts = ArtifactsRoute(self._settings.projects)
             routes.append(Route(PREFIX + "{path:path}", artifacts.respond))
-        handlers = {HTTPException: _in_json}
+        handlers = {HTTPException: _in_json, Exception: _broken}
         app = Starlette(routes=routes, exception_handlers=handlers)
         # A path is one of ours or it is not; a redirect would tell what is near.
         app.router.redirect_slashes = False
@@ -84,3 +84,11 @@ def _in_json(request: "Request", exc: Exception) -> "Response":
     code = {404: "not_found", 405: "bad_method"}.get(exc.status_code, "refused")
     content = {"error": f"{exc.detail}: {request.method} {request.url.path}", "code": code}
     return JSONResponse(content, exc.status_code, exc.headers)
+
+
+def _broken(request: "Request", exc: Exception) -> "Response":
+    """A fault of ours; the server library logs it with its traceback."""
+    from starlette.responses import JSONResponse
+
+    text = "This is a fault of the daemon; its log has the details (`roost logs`)."
+    return JSONResponse({"error": text, "code": "internal"}, 500)

@@ -18,8 +18,7 @@ _STATE = ("STATE_SNAPSHOT", "STATE_DELTA")
 
 
 class _LastRun(msgspec.Struct, rename="camel"):
-    run_id: str
-    type: str
+    run_id: str | None = None
 
 
 class _Known(msgspec.Struct, rename="camel"):
@@ -64,17 +63,24 @@ class Join:
         terminal = self.behind[0] if self.behind else bytes(found.last_run)
         if terminal == b"null":
             terminal = encode({"type": "RUN_FINISHED", "threadId": thread_id, "runId": run_id})
-        last = _last_run.decode(terminal)
         started = {
             "type": "RUN_STARTED",
             "threadId": thread_id,
-            "runId": last.run_id,
+            "runId": _run_id_of(terminal) or run_id,
             "protocolVersion": PROTOCOL_VERSION,
         }
         lines = [encode(started)]
         if bytes(found.state) != b"null":
             lines.append(encode({"type": "STATE_SNAPSHOT", "snapshot": found.state}))
         return [*lines, self.snapshot, terminal]
+
+
+def _run_id_of(terminal: bytes) -> str | None:
+    """None: it can't be read, which the guard will say."""
+    try:
+        return _last_run.decode(terminal).run_id
+    except msgspec.ValidationError:
+        return None
 
 
 def knows_run(result: bytes) -> bool:

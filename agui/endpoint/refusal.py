@@ -4,8 +4,11 @@ What the registry and the workers refuse comes as a RUN_ERROR without a run; its
 status. A code that is not in the table is a fault on our side of the wire, and says so with 503.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import msgspec
 
 STATUSES: Mapping[str, int] = {
     "bad_frame": 400,
@@ -16,6 +19,7 @@ STATUSES: Mapping[str, int] = {
     "too_many_waiting": 429,
 }
 RETRY_AFTER = "5"
+_PATH = re.compile(r" - at `\$\.?(.*)`$")
 
 
 @dataclass(slots=True)
@@ -45,3 +49,13 @@ def refused_by(code: str | None, message: str) -> Refused:
     """From the RUN_ERROR that answered instead of a run."""
     code = code or "unavailable"
     return Refused(STATUSES.get(code, 503), code, message)
+
+
+def bad_value(exc: msgspec.ValidationError, inside: str = "") -> Refused:
+    """A member of a body has a value that it may not have. `inside`: the path of that body."""
+    words = str(exc)
+    found = _PATH.search(words)
+    path = ".".join(part for part in (inside, found[1] if found else "") if part)
+    words = _PATH.sub("", words).replace("`", "")
+    where = f"{path}: " if path else ""
+    return Refused(400, "bad_input", f"{where}{words}.", {"path": path})

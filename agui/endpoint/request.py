@@ -70,8 +70,10 @@ class Reception:
         if is_optional and not content and not kind:
             return b"{}"
         # Pages of others may send other types without a question, so no other is taken.
-        if kind.partition(";")[0].strip().lower() != "application/json":
+        if not _is_json(kind):
             raise Refused(415, "bad_type", "Send the body as 'Content-Type: application/json'.")
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise Refused(415, "bad_encoding", "Send the body as it is, without Content-Encoding.")
         return content
 
     async def _content(self, request: Request) -> bytes:
@@ -93,3 +95,10 @@ class Reception:
             raise Refused(413, "too_large", text)
         text = f"The body did not come in {_BODY_TIMEOUT:g} s. Nothing was run."
         raise Refused(408, "too_slow", text)
+
+
+def _is_json(content_type: str) -> bool:
+    """JSON, and in UTF-8, which is what it is without a word about that."""
+    kind, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    charsets = {p.removeprefix("charset=").strip('"') for p in parameters if p[:8] == "charset="}
+    return kind == "application/json" and charsets <= {"utf-8", "utf8"}

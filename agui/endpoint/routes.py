@@ -15,18 +15,19 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from agui.endpoint.agents import Agent, with_default
+from agui.endpoint.beginnings import Beginnings
 from agui.endpoint.capabilities import agent_info, capabilities
 from agui.endpoint.event_stream import EventStream, parse_cursor
 from agui.endpoint.follower import HttpFollower
 from agui.endpoint.refusal import Refused
 from agui.endpoint.request import Gone, Reception
-from agui.endpoint.run_input import RunInput, read_run_input
+from agui.endpoint.run_input import read_run_input
 from agui.endpoint.stop import StopRequest, read_stop, stopped
 from agui.endpoint.streaming import connect, run
 from agui.endpoint.visit import Visit, visiting
 from agui.peers import Peers
 from agui.settings import BindingSettings
-from sessions.domain.keys import BadKey, ThreadKey
+from sessions.domain.keys import ThreadKey
 from sessions.domain.ports import Threads
 
 PREFIX = "/agui"
@@ -48,6 +49,7 @@ class AguiRoutes:
         self._version = version
         self._agents = with_default(settings.agents)
         self._reception = Reception(threads, settings, peers)
+        self._beginnings = Beginnings()
         self._followers: set[HttpFollower] = set()
         self._left = anyio.Event()
 
@@ -85,9 +87,10 @@ class AguiRoutes:
         inside = await self._reception.inside(request)
         _, agent = self._agent(request)
         given = read_run_input(await self._reception.body(request))
-        with self._visit(inside, _thread(agent, given)) as visit:
+        with self._visit(inside, agent.thread(given.project_dir, given.thread_id)) as visit:
+            stream = self._stream(request, send)
             await run(
-                visit, given, agent, self._stream(request, send), request.receive, self._settings
+                visit, given, agent, stream, request.receive, self._settings, self._beginnings
             )
 
     async def _connect(self, request: Request, send: Send) -> None:
@@ -95,7 +98,7 @@ class AguiRoutes:
         _, agent = self._agent(request)
         given = read_run_input(await self._reception.body(request))
         cursor = parse_cursor(request.headers.get("last-event-id"))
-        with self._visit(inside, _thread(agent, given)) as visit:
+        with self._visit(inside, agent.thread(given.project_dir, given.thread_id)) as visit:
             stream = self._stream(request, send)
             await connect(visit, given, agent, cursor, stream, request.receive, self._settings)
 
@@ -108,13 +111,15 @@ class AguiRoutes:
     def _stopped(
         self, request: Request, inside: ThreadKey | None, agent: Agent, asked: StopRequest
     ) -> dict[str, object]:
-        thread_id = request.path_params["thread"]
-        view = asked.thread(self._threads.views(), thread_id, agent.project_dir)
-        if view is None or view.run_id is None:
-            return {"stopped": False, "message": "No run is open on this thread."}
-        key = ThreadKey.parse(view.project_dir, view.conversation_id)
-        with self._visit(inside, key) as visit:
-            return stopped(visit)
+        view = asked.thread(self._threads.views(), agent, request.path_params["thread"])
+        if view is not None:
+            key = ThreadKey.parse(view.project_dir, view.conversation_id)
+            if view.run_id is not None:
+                with self._visit(inside, key) as visit:
+                    return stopped(visit)
+            if inside is None and self._beginnings.stop(key, asked.run_id):
+                return {"stopped": True}
+        return {"stopped": False, "message": "No run is open on this thread."}
 
     # Steps
 
@@ -166,17 +171,3 @@ class _Endpoint:
 async def _answer(request: Request, send: Send, content: dict[str, object]) -> None:
     response = JSONResponse(content, headers={"cache-control": "no-store"})
     await response(request.scope, request.receive, send)
-
-
-def _thread(agent: Agent, given: RunInput) -> ThreadKey:
-    """Where the agent works, and the thread's id there. Raises Refused."""
-    project_dir = given.project_dir or agent.project_dir
-    if not project_dir:
-        path = "forwardedProps.project_dir"
-        text = f"{path}: name the folder to work in; this agent has none of its own."
-        raise Refused(400, "no_project", text, {"path": path})
-    try:
-        return ThreadKey.parse(project_dir, given.thread_id)
-    except BadKey as exc:
-        path = "threadId" if "conversation id" in str(exc) else "forwardedProps.project_dir"
-        raise Refused(400, "bad_thread", f"{path}: {exc}.", {"path": path}) from exc

@@ -4,14 +4,14 @@ Members that the protocol does not know are left aside; a wrong value of one tha
 refused with its path. What a worker is given is what came, byte for byte, message by message.
 """
 
-import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw
 
-from agui.endpoint.refusal import Refused
+from agui.endpoint.refusal import Refused, bad_value
 from agui.stream.events import (
     AnyMessage,
     AssistantMessage,
@@ -26,7 +26,6 @@ from agui.stream.events import (
 )
 
 _OWN_RUN = "roost.own_run"
-_PATH = re.compile(r" - at `\$\.?(.*)`$")
 
 
 class _Body(msgspec.Struct, rename="camel"):
@@ -53,13 +52,14 @@ class _SnapshotMessage(msgspec.Struct, rename="camel"):
 
 
 class _Snapshot(msgspec.Struct):
-    messages: list[_SnapshotMessage]
+    messages: list[Raw] = []
 
 
 _body = msgspec.json.Decoder(_Body)
 _props = msgspec.json.Decoder(_Props)
 _object = msgspec.json.Decoder(dict[str, Raw])
 _snapshot = msgspec.json.Decoder(_Snapshot)
+_snapshot_message = msgspec.json.Decoder(_SnapshotMessage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def read_run_input(content: bytes) -> RunInput:
     try:
         body = _body.decode(content)
     except msgspec.ValidationError as exc:
-        raise _bad(str(exc)) from exc
+        raise bad_value(exc) from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Refused(400, "bad_json", "The body is not JSON.") from exc
     messages: list[AnyMessage] = []
@@ -138,7 +138,7 @@ def new_messages(
     A worker whose ids are others in each snapshot can't be compared with: of an input that holds an
     answer nobody knows, only what stands behind the last answer is new.
     """
-    held = _snapshot.decode(snapshot).messages
+    held = _held(snapshot)
     known = {message.id for message in held}
     answered = {message.tool_call_id for message in held if message.tool_call_id}
     found: dict[str, None] = {}
@@ -151,6 +151,16 @@ def new_messages(
     # The first of an id counts, as everywhere.
     new = [raw for raw in given if found.pop(_id_of(raw), 0) is None]
     return new
+
+
+def _held(snapshot: bytes) -> list[_SnapshotMessage]:
+    """The messages of a thread, as far as they can be read: any program may have written them."""
+    found: list[_SnapshotMessage] = []
+    with suppress(msgspec.ValidationError):
+        for raw in _snapshot.decode(snapshot).messages:
+            with suppress(msgspec.ValidationError):
+                found.append(_snapshot_message.decode(raw))
+    return found
 
 
 class _WithId(msgspec.Struct):
@@ -170,7 +180,9 @@ def _project_dir(props: Raw) -> str | None:
     try:
         return _props.decode(props).project_dir
     except msgspec.ValidationError as exc:
-        raise _bad(str(exc).replace("`$.", "`$.forwardedProps.")) from exc
+        raise bad_value(exc, "forwardedProps") from exc
+    except msgspec.DecodeError as exc:
+        raise Refused(400, "bad_json", "forwardedProps: it can't be read.") from exc
 
 
 def _members(props: Raw) -> dict[str, Raw]:
@@ -183,11 +195,3 @@ def _members(props: Raw) -> dict[str, Raw]:
 
 def _or_none(value: Raw) -> Raw | None:
     return None if bytes(value) == b"null" else value
-
-
-def _bad(message: str) -> Refused:
-    found = _PATH.search(message)
-    path = found[1] if found else ""
-    words = _PATH.sub("", message).replace("`", "")
-    where = f"{path}: " if path else ""
-    return Refused(400, "bad_input", f"{where}{words}.", {"path": path})

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from agui.endpoint.refusal import Refused
+from agui.endpoint.agents import Agent
+from agui.endpoint.refusal import Refused, bad_value
 from agui.endpoint.visit import Visit, said
-from sessions.domain.keys import clean_dir
 from sessions.domain.ports import ThreadView
 
 
@@ -21,16 +21,14 @@ class StopRequest(msgspec.Struct, rename="camel"):
     forwarded_props: _Props | None = None
 
     def thread(
-        self, views: Iterable[ThreadView], thread_id: str, project_dir: str | None
+        self, views: Iterable[ThreadView], agent: Agent, thread_id: str
     ) -> ThreadView | None:
         """The thread that is meant. Raises Refused when it could be another, or its run is over."""
-        named = (self.forwarded_props and self.forwarded_props.project_dir) or project_dir
-        wanted = None if named is None else clean_dir(named)
-        found = [
-            view
-            for view in views
-            if view.conversation_id == thread_id and wanted in (None, view.project_dir)
-        ]
+        named = self.forwarded_props.project_dir if self.forwarded_props else None
+        found = [view for view in views if view.conversation_id == thread_id]
+        if named or agent.project_dir:
+            wanted = agent.thread(named, thread_id)
+            found = [view for view in found if view.project_dir == wanted.project_dir]
         if len(found) > 1:
             text = (
                 "Several projects have a thread of this id: name one in forwardedProps.project_dir."
@@ -52,8 +50,10 @@ def read_stop(content: bytes) -> StopRequest:
     """Raises Refused."""
     try:
         return _stop_request.decode(content)
+    except msgspec.ValidationError as exc:
+        raise bad_value(exc) from exc
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-        raise Refused(400, "bad_input", "The body is not what a stop may have.") from exc
+        raise Refused(400, "bad_json", "The body is not JSON.") from exc
 
 
 def stopped(visit: Visit) -> dict[str, object]:

@@ -12,6 +12,7 @@ import anyio
 import structlog
 
 from agui.endpoint.agents import Agent
+from agui.endpoint.beginnings import Beginnings
 from agui.endpoint.event_stream import KEEP_ALIVE, EventStream, Stalled, framed
 from agui.endpoint.follower import Ended, Frame
 from agui.endpoint.joining import Join, knows_run
@@ -39,12 +40,28 @@ async def run(
     stream: EventStream,
     receive: Receive,
     settings: BindingSettings,
+    beginnings: Beginnings,
 ) -> None:
     """Have the input run, and stream that run to its end. Raises Refused."""
-    is_ours = settings.own_worker
-    asks = is_ours and visit.follower.inside is None
     # What can't be read in the input is refused before anything is run.
     telling = _Telling(stream, _outgoing(given), settings.keep_alive_interval)
+    with beginnings.of(visit.key, given.run_id) as beginning:
+        join = await _welcome(visit, given, agent, settings)
+        _check(visit.view(), given)
+        beginnings.hand_over(visit.key, beginning)
+        frame = given.frame(join.snapshot, own_run=settings.own_worker)
+        visit.threads.handle(visit.follower, frame)
+        first, run_id = await visit.run_started(given.run_id, is_named=settings.own_worker)
+        if beginning.is_stopped:
+            visit.hand_over({"type": "interrupt"})
+    telling.outgoing.guard.know(list(given.messages))
+    telling.outgoing.rename(run_id, given.run_id)
+    await telling.tell_all(visit, [first], receive)
+
+
+async def _welcome(visit: Visit, given: RunInput, agent: Agent, settings: BindingSettings) -> Join:
+    """The thread as it is, on which there was no run of this id. Raises Refused."""
+    asks = settings.own_worker and visit.follower.inside is None
     visit.open(agent.options())
     if asks:
         visit.ask("find_run", {"runId": given.run_id})
@@ -52,13 +69,7 @@ async def run(
     if asks and knows_run(await visit.answer("find_run")):
         text = "The thread has had a run of this id. Nothing was run; a new run needs a new id."
         raise Refused(409, "used_run_id", text)
-    _check(visit.view(), given)
-    frame = given.frame(join.snapshot, own_run=is_ours)
-    visit.threads.handle(visit.follower, frame)
-    first, run_id = await visit.run_started(given.run_id, is_named=is_ours)
-    telling.outgoing.guard.know(list(given.messages))
-    telling.outgoing.rename(run_id, given.run_id)
-    await telling.tell_all(visit, [first], receive)
+    return join
 
 
 async def connect(
@@ -75,12 +86,11 @@ async def connect(
     Raises Refused.
     """
     telling = _Telling(stream, _outgoing(given), settings.keep_alive_interval)
-    missed = None if cursor is None else visit.attach(cursor)
+    missed = visit.come_back(cursor, agent.options())
     if missed is not None:
         await telling.replay(visit, missed, receive)
         return
     telling.outgoing.guard.is_joiner = True
-    visit.open(agent.options())
     join = await visit.join()
     if join.is_running:
         await telling.tell_all(visit, _uncounted(join.of_open_run()), receive)
@@ -147,6 +157,8 @@ class _Telling:
     async def _run(self, visit: Visit, first: Iterable[Frame]) -> None:
         await self.stream.begin()
         await self._tell(visit, first)
+        if not (self.outgoing.guard.is_open or self.outgoing.has_ended):
+            await self._write(visit, framed(self.outgoing.fail_to_begin()))
         await self._follow(visit)
 
     async def _replay(self, visit: Visit, missed: int, is_open: bool) -> None:

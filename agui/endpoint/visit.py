@@ -16,6 +16,7 @@ from agui.endpoint.joining import Join
 from agui.endpoint.refusal import Refused, refused_by
 from agui.stream.events import encode
 from sessions.domain.keys import Cursor, ThreadKey
+from sessions.domain.lines import peek
 from sessions.domain.ports import Threads, ThreadView
 from sessions.domain.ring import Coverage
 
@@ -30,7 +31,7 @@ class Said(msgspec.Struct, rename="camel"):
     run_id: str | None = None
     id: str | None = None
     code: str | None = None
-    message: str = ""
+    message: str = "The worker refused it, and did not say why."
 
     @property
     def refuses(self) -> bool:
@@ -38,7 +39,15 @@ class Said(msgspec.Struct, rename="camel"):
         return self.type == "RUN_ERROR" and self.run_id is None
 
 
-said = msgspec.json.Decoder(Said).decode
+_said = msgspec.json.Decoder(Said)
+
+
+def said(frame: bytes) -> Said:
+    """A member that is not what it should be says nothing: any program may be the worker."""
+    try:
+        return _said.decode(frame)
+    except msgspec.ValidationError:
+        return Said(peek(frame).type)
 
 
 @dataclass(slots=True)
@@ -54,18 +63,19 @@ class Visit:
         named = {"project_dir": self.key.project_dir, "id": self.key.conversation_id}
         self.hand_over({"type": "resume_conversation", **named, **options})
 
-    def attach(self, cursor: Cursor) -> int | None:
-        """Follow from the cursor on; how many events were missed, or None when some are gone.
+    def come_back(self, cursor: Cursor | None, options: dict[str, str]) -> int | None:
+        """Follow from the cursor on; how many events were missed, or None: the thread is opened.
 
-        Only a worker that runs has them. None may leave an open behind: close the visit then.
+        Only a worker that runs has what was missed. Who comes from inside a worker has to open, as
+        only that asks for rights.
         """
         view = self.view()
-        if view is None or view.generation != cursor.generation:
+        is_there = cursor and view is not None and view.generation == cursor.generation
+        if not is_there or self.follower.inside is not None:
+            self.open(options)
             return None
         attachment = self.threads.attach(self.follower, self.key, cursor)
-        if attachment.coverage is not Coverage.COMPLETE:
-            return None
-        return self.follower.waiting
+        return self.follower.waiting if attachment.coverage is Coverage.COMPLETE else None
 
     def hand_over(self, frame: object) -> None:
         self.threads.handle(self.follower, encode(frame))
@@ -93,8 +103,8 @@ class Visit:
         """
         while True:
             frame, cursor = await self._frame("RUN_STARTED")
-            started = said(frame).run_id or ""
-            if started == run_id or not is_named:
+            started = said(frame).run_id
+            if started and (started == run_id or not is_named):
                 return (frame, cursor), started
 
     def view(self) -> ThreadView | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from agui.stream.chunks import BadChunk, ChunkExpander
 from agui.stream.downgrade import Downgrade
@@ -16,16 +16,16 @@ from agui.stream.events import (
     encode,
     read_event,
 )
-from agui.stream.guard import StreamGuard
+from agui.stream.guard import BAD_STREAM, StreamGuard
 
 # The published client gives up on an event of more than 10 Mi characters.
 MOST_BYTES = 8 * 2**20
 
 
 class _Ends(msgspec.Struct):
-    """Of a RUN_ERROR: the run that it ended."""
+    """Of a RUN_ERROR: the run that it ended. Not a member of the protocol: it may be anything."""
 
-    runId: str | None = None
+    runId: Raw = Raw(b"null")
 
 
 _ends = msgspec.json.Decoder(_Ends)
@@ -58,7 +58,7 @@ class Outgoing:
         if event is None:
             self.unknown += 1
             return []
-        if isinstance(event, RunError) and _ends.decode(line).runId is None:
+        if isinstance(event, RunError) and bytes(_ends.decode(line).runId) == b"null":
             return []  # it answers somebody, and ends no run
         return self._sent(self._guarded(event, len(line)))
 
@@ -69,6 +69,11 @@ class Outgoing:
     def fail(self, reason: str, code: str) -> list[bytes]:
         """End the open run with an error."""
         return self._sent(self.guard.fail(reason, code))
+
+    def fail_to_begin(self) -> list[bytes]:
+        """The start of the run could not be sent: an error stands for all of it."""
+        text = "the worker's run began with an event that can't be read"
+        return self._sent([RunError(message=text, code=BAD_STREAM)])
 
     def _guarded(self, event: AnyEvent, size: int) -> list[AnyEvent]:
         if isinstance(event, RunStarted | RunFinished):

@@ -4,16 +4,25 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import anyio
 import httpx2
 
-from tests.agui.real import RealDaemon
 from tests.agui.scenes import TOKEN
 
 Event = dict[str, Any]
 PATIENCE = 60.0
+
+
+class Host(Protocol):
+    """A daemon that serves, as far as a front end knows it."""
+
+    @property
+    def port(self) -> int: ...
+    @property
+    def project(self) -> Path: ...
 
 
 @dataclass
@@ -42,6 +51,12 @@ class Body:
             async for chunk in self._chunks:
                 self._take(chunk)
         return self.events
+
+    async def json(self) -> Event:
+        """What came instead of a stream."""
+        with anyio.fail_after(PATIENCE):
+            found: Event = json.loads(b"".join([chunk async for chunk in self._chunks]))
+        return found
 
     @property
     def types(self) -> list[str]:
@@ -117,11 +132,12 @@ class FrontEnd:
 
 
 @asynccontextmanager
-async def a_front_end(daemon: RealDaemon, token: str = TOKEN) -> AsyncGenerator[FrontEnd]:
+async def a_front_end(daemon: Host, token: str = TOKEN) -> AsyncGenerator[FrontEnd]:
     async with httpx2.AsyncClient(
         base_url=f"http://127.0.0.1:{daemon.port}",
         headers={"authorization": f"Bearer {token}"},
         timeout=PATIENCE,
+        limits=httpx2.Limits(max_connections=None),
         trust_env=False,
     ) as http:
         yield FrontEnd(http, str(daemon.project))

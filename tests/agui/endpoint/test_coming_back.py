@@ -1,0 +1,58 @@
+"""Who names a place that is not there, or not theirs, is told the thread as it is."""
+
+import pytest
+
+from sessions.domain.settings import RegistrySettings
+from tests.agui.endpoint.front_end import a_front_end
+from tests.agui.endpoint.staged import a_staged_endpoint
+from tests.support.scenes import line, run_finished
+
+RING = 4
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The server library runs on asyncio."""
+    return "asyncio"
+
+
+@pytest.mark.parametrize("place", ["gone", "to come", "another's"])
+async def test_a_place_that_cannot_be_replayed_is_answered_with_the_open_run(place: str) -> None:
+    """Opened a second time, it would be answered a second time, in the middle of the run."""
+    async with (
+        a_staged_endpoint(registry=RegistrySettings(ring_events=RING)) as daemon,
+        a_front_end(daemon) as front,
+        front.streams("run", front.input("hello")) as body,
+    ):
+        pieces = [line("CUSTOM", name="x.y", value=n) for n in range(2 * RING)]
+        daemon.worker.says(*pieces)
+        await body.until("CUSTOM", 2 * RING)
+        generation, _, last = str(body.ids[-1]).rpartition(":")
+        named = {
+            "gone": f"{generation}:{int(last) - RING - 1}",
+            "to come": f"{generation}:{int(last) + 1}",
+            "another's": f"{'0' * len(generation)}:{last}",
+        }
+        headers = {"last-event-id": named[place]}
+        async with front.streams("connect", front.input(runId="look"), headers) as joined:
+            await joined.until("MESSAGES_SNAPSHOT")
+            daemon.worker.says(run_finished("r1"))
+            await joined.rest()
+        assert joined.types == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+        opens = [f["type"] for f in daemon.stage.taken].count("resume_conversation")
+        assert opens == 2, "once for the run, once for who came back"
+
+
+async def test_a_worker_reads_no_thread_of_others_by_naming_a_place_in_it() -> None:
+    async with (
+        a_staged_endpoint() as daemon,
+        a_front_end(daemon) as front,
+        front.streams("run", front.input("secret")) as body,
+        front.streams("run", front.input("its own", threadId="t2")) as own,
+    ):
+        await body.until("RUN_STARTED")
+        await own.until("RUN_STARTED")
+        token = daemon.stage.tokens[1]
+        headers = {"last-event-id": str(body.ids[0]), "authorization": f"Bearer {token}"}
+        status, refused = await front.refused("connect", front.input(), **headers)
+        assert (status, refused["code"]) == (403, "not_allowed")
