@@ -169,19 +169,27 @@ def heard_launch(payload: bytes) -> Launch:
 class FrameSplitter:
     """Bytes in, whole frames out; a long one is joined once."""
 
+    piecewise: frozenset[Kind] = frozenset()
+    """Frames of these kinds come out in the pieces that they came in, and nothing is joined."""
     _parts: list[bytes] = field(default_factory=list[bytes])
     _held: int = 0
     _needed: int = _HEADER.size
+    _kind: Kind = Kind.LINES
+    _left: int = 0
+    """What is still to come of a frame that comes out in pieces, and of which kind it is."""
 
     def feed(self, chunk: bytes) -> list[tuple[Kind, bytes]]:
-        """The frames that this chunk completes. Raises BadFrames."""
-        self._parts.append(chunk)
-        self._held += len(chunk)
-        if self._held < self._needed:
-            return []
-        data = chunk if len(self._parts) == 1 else b"".join(self._parts)
+        """The frames, and the pieces, that this chunk completes. Raises BadFrames."""
         found: list[tuple[Kind, bytes]] = []
-        at = 0
+        at = self._pass_on(chunk, 0, found) if self._left else 0
+        data = chunk
+        if self._parts:
+            self._parts.append(chunk)
+            self._held += len(chunk)
+            if self._held < self._needed:
+                return found
+            data = b"".join(self._parts)
+            self._parts.clear()
         while True:
             self._needed = _HEADER.size
             if len(data) - at < self._needed:
@@ -189,16 +197,28 @@ class FrameSplitter:
             number, length = _HEADER.unpack_from(data, at)
             if length > _LONGEST:
                 raise BadFrames(f"a frame of {length:,} bytes")
-            self._needed += length
-            if len(data) - at < self._needed:
-                break
             try:
                 kind = Kind(number)
             except ValueError as exc:
                 raise BadFrames(f"a frame of kind {number}") from exc
+            if kind in self.piecewise:
+                self._kind, self._left = kind, length
+                at = self._pass_on(data, at + _HEADER.size, found)
+                continue
+            self._needed += length
+            if len(data) - at < self._needed:
+                break
             found.append((kind, data[at + _HEADER.size : at + self._needed]))
             at += self._needed
-        rest = data[at:]
-        self._parts = [rest] if rest else []
-        self._held = len(rest)
+        if at < len(data):
+            self._parts.append(data[at:])
+        self._held = len(data) - at
         return found
+
+    def _pass_on(self, data: bytes, at: int, found: list[tuple[Kind, bytes]]) -> int:
+        """What is here of a frame that comes out in pieces. Returns where it ends."""
+        end = min(at + self._left, len(data))
+        if end > at:
+            found.append((self._kind, data[at:end]))
+            self._left -= end - at
+        return end

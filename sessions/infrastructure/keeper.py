@@ -207,6 +207,8 @@ class Keeper:
         self._readiness = Readiness()
         self._ended: str | None = None
         self._leave_by: float | None = None
+        self._is_settled = False
+        """What is waited for, and until when, is as it was when that was last looked at."""
         self._is_done = False
 
     def publish(self) -> None:
@@ -244,7 +246,10 @@ class Keeper:
             self._write_link()
             self._write_worker()
             self._watch()
-            self._readiness.wait(self._patience())
+            self._is_settled = True
+            wake_by = self._next_deadline()
+            while self._is_settled and (patience := wake_by - time.monotonic()) > 0:
+                self._readiness.wait(patience)
             self._check_time()
         self._files.remove()
 
@@ -257,7 +262,7 @@ class Keeper:
         stdout = READ if core.reads_worker and self._ended is None else 0
         want(worker.stdout, stdout, self._on_stdout)
         want(worker.stderr, READ, self._on_stderr)
-        want(worker.stdin, WRITE if core.inbox else 0, _loop_on)
+        want(worker.stdin, WRITE if core.inbox else 0, self._on_stdin)
         if self._listener is not None:
             want(self._listener.fileno(), READ, self._on_connection)
         if self._link is not None:
@@ -265,12 +270,10 @@ class Keeper:
             wanted |= WRITE if len(core.backlog) else 0
             want(self._link.fileno(), wanted, self._on_link)
 
-    def _patience(self) -> float:
-        due = [self._core.next_deadline, self._leave_by]
+    def _next_deadline(self) -> float:
+        due = [self._core.next_deadline, self._leave_by, time.monotonic() + _LONGEST_WAIT]
         due += [claim.give_up for claim in self._claims.values()]
-        now = time.monotonic()
-        earliest = min((d for d in due if d is not None), default=now + _LONGEST_WAIT)
-        return max(0.0, earliest - now)
+        return min(d for d in due if d is not None)
 
     def _check_time(self) -> None:
         now = time.monotonic()
@@ -284,12 +287,17 @@ class Keeper:
     # The worker
 
     def _on_stdout(self, events: int) -> None:
-        if not self._read_stdout():
+        got = self._read_stdout()
+        if self._link is not None and got and not self._core.backlog:
+            # Passed on at once, as nearly every line is: nothing else is to be seen to.
+            return
+        self._is_settled = False
+        if not got:
             # It closed its stdout. It may still live, but has nothing more to say.
             self._close_pipe("stdout")
 
-    def _read_stdout(self) -> int | None:
-        """How much there was; 0 at its end, None when there is nothing yet."""
+    def _read_stdout(self) -> int:
+        """How much there was; 0 at its end, -1 when there is nothing yet."""
         try:
             chunk = os.read(self._worker.stdout, _READ_BYTES)
         except BlockingIOError:
@@ -298,13 +306,16 @@ class Keeper:
             return 0
         if chunk:
             try:
-                self._core.worker_wrote(chunk, time.monotonic())
+                data = self._core.worker_wrote(chunk)
             except LineTooLong as exc:
                 self._worker.signal(self._core.fail(f"wrote {exc}"))
                 return 0
+            self._write_link()
+            self._core.take_in(data, time.monotonic())
         return len(chunk)
 
     def _on_stderr(self, events: int) -> None:
+        self._is_settled = False
         try:
             chunk = os.read(self._worker.stderr, _READ_BYTES)
         except BlockingIOError:
@@ -315,6 +326,10 @@ class Keeper:
             self._core.worker_said_aside(chunk)
         else:
             self._close_pipe("stderr")
+
+    def _on_stdin(self, events: int) -> None:
+        """There is room again: each turn of the loop writes what there is."""
+        self._is_settled = False
 
     def _write_worker(self) -> None:
         core, worker = self._core, self._worker
@@ -337,6 +352,7 @@ class Keeper:
         self._worker.close(name)
 
     def _on_signals(self, events: int) -> None:
+        self._is_settled = False
         with suppress(BlockingIOError):
             for signum in os.read(self._wakeup, 4096):
                 if signum in (signal.SIGTERM, signal.SIGINT):
@@ -366,7 +382,7 @@ class Keeper:
         self._ended = _exit_reason(code)
         self._worker.signal(signal.SIGKILL)
         drainable = _DRAIN_BYTES
-        while self._worker.stdout >= 0 and drainable > 0 and (got := self._read_stdout() or 0) > 0:
+        while self._worker.stdout >= 0 and drainable > 0 and (got := self._read_stdout()) > 0:
             drainable -= got
         if self._worker.stderr >= 0:
             self._on_stderr(0)
@@ -410,6 +426,7 @@ class Keeper:
             backlog.written(written)
 
     def _on_link(self, events: int) -> None:
+        self._is_settled = False
         if self._link is None or events == WRITE:
             return
         try:
@@ -453,6 +470,7 @@ class Keeper:
             self._core.stop(self._launch.stop_grace, now)
 
     def _on_connection(self, events: int) -> None:
+        self._is_settled = False
         assert self._listener is not None
         try:
             connection, _ = self._listener.accept()
@@ -467,6 +485,7 @@ class Keeper:
         self._readiness.want(connection.fileno(), READ, lambda events: self._on_claim(claim))
 
     def _on_claim(self, claim: _Claim) -> None:
+        self._is_settled = False
         try:
             chunk = claim.connection.recv(_LINK_READ_BYTES)
             said = claim.splitter.feed(chunk)
@@ -515,10 +534,6 @@ class Keeper:
         self._readiness.forget(fd)
         self._claims.pop(fd, None)
         claim.connection.close()
-
-
-def _loop_on(events: int) -> None:
-    """There is room again: each turn of the loop writes what there is."""
 
 
 def _wake_up(signum: int, frame: object) -> None:

@@ -20,6 +20,7 @@ from sessions.domain.keeper_frames import (
     told,
 )
 from sessions.domain.ports import TakeLines, WorkerLost
+from sessions.domain.splitter import LineSplitter
 from sessions.infrastructure.chunk_reader import chunk_reader
 from sessions.infrastructure.fault_points import Step, reached
 from sessions.infrastructure.stderr_log import StderrLog
@@ -30,6 +31,9 @@ MIB = 1024 * 1024
 # What may wait for a keeper that does not read: a full line of 16 MiB, and as much again.
 _INBOX_BYTES = 32 * MIB
 _INBOX_LINES = 4096
+# Keepers end a worker for a longer line than the settings allow; this is only an end to it.
+_LONGEST_LINE = 2**30
+_PIECEWISE = frozenset({Kind.LINES, Kind.STDERR})
 
 
 class KeeperLost(Exception):
@@ -43,7 +47,7 @@ class Link:
         connection.setblocking(False)
         self._socket = connection
         self._reader = chunk_reader(connection.fileno())
-        self._splitter = FrameSplitter()
+        self._splitter = FrameSplitter(piecewise=_PIECEWISE)
         self._received: deque[tuple[Kind, bytes]] = deque()
         self._is_left = False
 
@@ -131,6 +135,7 @@ class KeptWorker:
         self._stop_by: float | None = None
         self._gone: Gone | None = None
         self._stderr = StderrLog(pid)
+        self._lines = LineSplitter(_LONGEST_LINE)
 
     # The port
 
@@ -166,9 +171,8 @@ class KeptWorker:
         def take_frame(kind: Kind, payload: bytes) -> None:
             if kind is Kind.LINES:
                 reached(Step.LINES_RECEIVED)
-                batch = payload.split(b"\n")
-                batch.pop()
-                take(batch)
+                if batch := self._lines.feed(payload):
+                    take(batch)
             else:
                 self._take_in(kind, payload)
 

@@ -20,7 +20,7 @@ def a_core() -> Keeping:
 
 
 def says(core: Keeping, now: float, *said: bytes) -> None:
-    core.worker_wrote(b"".join(one + b"\n" for one in said), now)
+    core.take_in(core.worker_wrote(b"".join(one + b"\n" for one in said)), now)
 
 
 def is_stopped(core: Keeping, now: float) -> bool:
