@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import msgspec
 import structlog
 
@@ -26,7 +27,7 @@ from sessions.infrastructure.environment import worker_environment
 from sessions.infrastructure.fault_points import Step, reached
 from sessions.infrastructure.kept_worker import KeeperLost, KeptWorker, Link
 from sessions.infrastructure.launch_pad import LaunchPad, pad_environment
-from sessions.infrastructure.marks import VARIABLE, Mark, Role, roomy
+from sessions.infrastructure.marks import VARIABLE, Mark, Role, marked_processes, roomy
 from sessions.infrastructure.subprocess_worker import arguments_of, why_not
 
 log = structlog.stdlib.get_logger()
@@ -55,6 +56,9 @@ class KeeperLauncher:
     write_timeout: float = 10.0
     max_line_bytes: int = 256 * MIB
     open_files: int | None = None
+    overdue: float = 30.0
+    """How long past the grace a keeper may take: SIGTERM's 2 s, twice 5 s for what is left, and more
+    on a busy machine. Then it is taken for stuck, and ended."""
     groups: ControlGroups | None = None
     leaves_workers: bool = False
     """At the end of the daemon its workers go on; set when a stop asks for that."""
@@ -69,7 +73,7 @@ class KeeperLauncher:
         launch = self._launch(thread, options, token)
         reached(Step.LAUNCH_BEGUN)
         link, launched = await self._begin(launch)
-        worker = KeptWorker(link, launched.worker_pid)
+        worker = KeptWorker(link, launched.worker_pid, launch.keeper)
         # No await until the try in there: a cancellation in that gap would leave a worker behind.
         async with self.looked_after(worker):
             if not launched.is_adoptable:
@@ -81,6 +85,7 @@ class KeeperLauncher:
         """Exchange frames with the keeper; after the block end its worker, or leave it."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(worker.write_outbox)
+            tasks.start_soon(self._end_if_overdue, worker)
             try:
                 yield
             finally:
@@ -91,6 +96,14 @@ class KeeperLauncher:
                 worker.close()
                 if worker.is_lost:
                     self.keeper_lost()
+
+    async def _end_if_overdue(self, worker: KeptWorker) -> None:
+        """A keeper that is halted, or mad, must not keep its thread from ever ending."""
+        await worker.wait_overdue(self.overdue)
+        for process in await anyio.to_thread.run_sync(lambda: list(marked_processes(self.home))):
+            if process.mark == Mark(self.home, Role.KEEPER, worker.keeper):
+                log.warning("stuck_keeper_ended", keeper_pid=process.pid, worker_pid=worker.pid)
+                process.end()
 
     async def _begin(self, launch: Launch) -> tuple[Link, Launched]:
         if self.pad is not None and self.is_ours:

@@ -125,14 +125,16 @@ class Link:
 class KeptWorker:
     """A running worker, by way of its keeper. Whoever made it runs `write_outbox`."""
 
-    def __init__(self, link: Link, pid: int) -> None:
+    def __init__(self, link: Link, pid: int, keeper: str) -> None:
         self.pid = pid
+        self.keeper = keeper
         self._link = link
         self._outbox: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._filled = anyio.Event()
         self._is_deaf = False
         self._stop_by: float | None = None
+        self._stop_changed = anyio.Event()
         self._gone: Gone | None = None
         self._stderr = StderrLog(pid)
         self._lines = LineSplitter(_LONGEST_LINE)
@@ -159,10 +161,13 @@ class KeptWorker:
         if self._stop_by is not None and deadline >= self._stop_by:
             return
         self._stop_by = deadline
+        self._stop_changed.set()
         self._put(told(Kind.STOP, Stop(grace)))
 
     def remember(self, note: bytes, idle_since: float | None) -> None:
-        """Leave a note with the keeper."""
+        """Leave a note with the keeper. One that waits still is no use any more."""
+        if self._outbox and self._outbox[-1][0] == Kind.NOTE:
+            self._waiting_bytes -= len(self._outbox.pop())
         self._put(told(Kind.NOTE, Noted(note, idle_since)))
 
     async def pump(self, take: TakeLines) -> None:
@@ -210,6 +215,17 @@ class KeptWorker:
                     return
             self._filled = anyio.Event()
             await self._filled.wait()
+
+    async def wait_overdue(self, patience: float) -> None:
+        """Wait until so long after the grace of a stop: by then a keeper has done its part."""
+        await self._stop_changed.wait()
+        while self._stop_by is not None:
+            left = self._stop_by + patience - anyio.current_time()
+            if left <= 0:
+                return
+            self._stop_changed = anyio.Event()
+            with anyio.move_on_after(left):
+                await self._stop_changed.wait()
 
     async def end(self) -> None:
         """End the worker at once, if it is not gone; returns when the keeper says it is.

@@ -143,7 +143,7 @@ class KeeperSurvivors:
         kept = msgspec.msgpack.decode(payload, type=Kept)
         note = decode_note(kept.note)
         thread = ThreadKey(descriptor.project_dir, ConversationId(descriptor.conversation_id))
-        worker = KeptWorker(link, kept.worker_pid)
+        worker = KeptWorker(link, kept.worker_pid, descriptor.keeper)
         return Survivor(thread, kept, note, self._resumed(worker))
 
     @asynccontextmanager

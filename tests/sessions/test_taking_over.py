@@ -29,6 +29,7 @@ from sessions.infrastructure.marks import (
     stat_fields,
 )
 from sessions.infrastructure.survivors import KeeperSurvivors
+from sessions.infrastructure.sweep import Sweeper
 from tests.support.keepers import ENVIRON, SCRIPTED_PAD, a_launcher, a_pad, wait_until
 from tests.support.pumped import next_lines
 
@@ -207,6 +208,27 @@ async def test_a_halted_keeper_is_set_going_and_taken_over(folder: Path, tmp_pat
         launch.leaves_workers = False
         async with survivor.worker:
             pass
+
+
+async def test_a_keeper_that_does_not_heed_a_stop_is_ended_and_its_worker_swept(
+    folder: Path, tmp_path: Path
+) -> None:
+    """A halted keeper once kept its thread "stopping", and whoever opened it waiting, for ever."""
+    launch = a_launcher(folder, ECHO)
+    launch.overdue = 0.1
+    sweeper = Sweeper(launch.home, os.getpid())
+    launch.keeper_lost = sweeper.ask
+    thread = ThreadKey(str(tmp_path), ConversationId("c"))
+    with anyio.fail_after(30):
+        async with sweeper.serving():
+            async with launch(thread, ThreadOptions(), "t") as worker:
+                (keeper,) = keepers_of(folder)
+                keeper.end(signal.SIGSTOP)
+                worker.stop(0.0)
+                async for _ in worker:
+                    pass
+                assert worker.exit_reason() == "was lost: its keeper ended"
+            await anyio.to_thread.run_sync(wait_until, lambda: process_start(worker.pid) is None)
 
 
 async def test_a_worker_that_ended_without_a_daemon_leaves_word_of_its_end(
