@@ -57,8 +57,8 @@ class KeeperLauncher:
     max_line_bytes: int = 256 * MIB
     open_files: int | None = None
     overdue: float = 30.0
-    """How long past the grace a keeper may take: SIGTERM's 2 s, twice 5 s for what is left, and more
-    on a busy machine. Then it is taken for stuck, and ended."""
+    """How long past the grace a keeper may take: SIGTERM's 2 s, twice 5 s for what is left, and
+    more on a busy machine. Then it is taken for stuck, and ended."""
     groups: ControlGroups | None = None
     leaves_workers: bool = False
     """At the end of the daemon its workers go on; set when a stop asks for that."""

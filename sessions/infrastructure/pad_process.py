@@ -18,6 +18,7 @@ from pathlib import Path
 from sessions.domain.keeper_frames import PAD_READY
 from sessions.infrastructure.keeper import keep
 from sessions.infrastructure.marks import Room, set_name
+from sessions.infrastructure.sources import Sources
 from sessions.infrastructure.worker_process import Program
 
 
@@ -38,8 +39,7 @@ def serve_pad(
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # Ctrl-C in the daemon's terminal is the daemon's.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    watched = list(sources)
-    before = _state_of(watched)
+    watched = Sources(sources)
     gc.disable()
     program = warm_up()
     gc.collect()
@@ -53,7 +53,7 @@ def serve_pad(
             data, fds, _, _ = socket.recv_fds(requests, 1, 1)
         except OSError:
             return
-        if not data or _state_of(watched) != before:
+        if not data or watched.have_changed:
             for fd in fds:
                 os.close(fd)
             return
@@ -72,19 +72,6 @@ def _become_keeper(fd: int, program: Program, room: Room | None) -> None:
     os.dup2(fd, 3)
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
     keep(socket.socket(fileno=3), program, room.write if room else None)
-
-
-def _state_of(sources: list[Path]) -> list[tuple[int, int] | None]:
-    """What there is to see of a change."""
-    found: list[tuple[int, int] | None] = []
-    for path in sources:
-        try:
-            stat = path.stat()
-        except OSError:
-            found.append(None)
-        else:
-            found.append((stat.st_mtime_ns, stat.st_size))
-    return found
 
 
 def _check_threads() -> None:

@@ -27,7 +27,10 @@ from sessions.domain.splitter import LineSplitter, LineTooLong
 from sessions.infrastructure.chunk_reader import chunk_reader
 from sessions.infrastructure.environment import worker_environment
 from sessions.infrastructure.open_files import restore_open_files
+from sessions.infrastructure.pipes import Pipes
+from sessions.infrastructure.spare_order import Order, told_order
 from sessions.infrastructure.stderr_log import StderrLog
+from sessions.infrastructure.warm_spare import Spare, WarmSpare
 
 log = structlog.stdlib.get_logger()
 
@@ -55,28 +58,21 @@ class SubprocessLauncher:
     max_line_bytes: int = 256 * MIB
     open_files: int | None = None
     """The soft limit of open files that the worker gets back, when the daemon raised its own."""
+    spare: WarmSpare | None = None
+    """What a worker of ours is made of at once, when there is one."""
 
     @asynccontextmanager
     async def __call__(
         self, thread: ThreadKey, options: ThreadOptions, token: str
     ) -> AsyncGenerator["SubprocessWorker"]:
         """Run the worker; leaving the block ends it and its whole group. Raises LaunchFailed."""
-        argv = [*self.argv, *arguments_of(thread, options)]
+        arguments = arguments_of(thread, options)
         environ = worker_environment(self.environ, thread, options, token)
-        pipes = _Pipes.make()
-        try:
-            process = await anyio.open_process(
-                argv,
-                stdin=pipes.child_stdin,
-                stdout=pipes.child_stdout,
-                stderr=pipes.child_stderr,
-                cwd=thread.project_dir,
-                env=environ,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as exc:
-            pipes.close()
-            raise LaunchFailed(why_not(argv[0], thread.project_dir, exc)) from exc
+        spare = self._spare_for(thread)
+        if spare is not None:
+            process, pipes = spare.process, spare.pipes
+        else:
+            process, pipes = await self._start([*self.argv, *arguments], environ, thread)
         # No await until the try: a cancellation in that gap would leak a live process.
         stderr = StderrLog(process.pid)
         try:
@@ -84,6 +80,8 @@ class SubprocessLauncher:
             if self.open_files is not None:
                 restore_open_files(process.pid, self.open_files)
             worker = SubprocessWorker(process, pipes, stderr, self)
+            if spare is not None:
+                worker.become(Order(thread.project_dir, tuple(arguments), environ))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(worker.write_inbox)
                 tasks.start_soon(worker.collect_stderr)
@@ -101,6 +99,32 @@ class SubprocessLauncher:
             stderr.close()
             pipes.close()
 
+    def _spare_for(self, thread: ThreadKey) -> Spare | None:
+        """None also where a fresh start would fail, since that says why."""
+        folder = thread.project_dir
+        if self.spare is None or not (Path(folder).is_dir() and os.access(folder, os.X_OK)):
+            return None
+        return self.spare.take()
+
+    async def _start(
+        self, argv: list[str], environ: dict[str, str], thread: ThreadKey
+    ) -> tuple[Process, Pipes]:
+        pipes = Pipes.make()
+        try:
+            process = await anyio.open_process(
+                argv,
+                stdin=pipes.child_stdin,
+                stdout=pipes.child_stdout,
+                stderr=pipes.child_stderr,
+                cwd=thread.project_dir,
+                env=environ,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as exc:
+            pipes.close()
+            raise LaunchFailed(why_not(argv[0], thread.project_dir, exc)) from exc
+        return process, pipes
+
 
 class SubprocessWorker:
     """A running worker. Made by the launcher, whose tasks run its coroutines."""
@@ -108,7 +132,7 @@ class SubprocessWorker:
     def __init__(
         self,
         process: Process,
-        pipes: "_Pipes",
+        pipes: Pipes,
         stderr: StderrLog,
         launcher: SubprocessLauncher,
     ) -> None:
@@ -185,6 +209,10 @@ class SubprocessWorker:
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"exited with code {code}"
+
+    def become(self, order: Order) -> None:
+        """Tell a warm spare whose worker it is, before anything else."""
+        self._put(told_order(order))
 
     # Coroutines that the launcher runs
 
@@ -281,50 +309,6 @@ class SubprocessWorker:
         self._failure = f"was ended, because it {reason}"
         log.warning("worker_ended", worker_pid=self.pid, reason=reason)
         _signal_group(self._process, signal.SIGKILL)
-
-
-@dataclass(slots=True)
-class _Pipes:
-    """Our ends and the child's ends; each is closed once."""
-
-    stdin: int
-    stdout: int
-    stderr: int
-    child_stdin: int
-    child_stdout: int
-    child_stderr: int
-
-    @classmethod
-    def make(cls) -> "_Pipes":
-        made: list[int] = []
-        try:
-            for _ in range(3):
-                made += os.pipe()
-        except OSError as exc:
-            for fd in made:
-                os.close(fd)
-            raise LaunchFailed(f"no pipes could be made for a worker: {exc.strerror}") from exc
-        child_stdin, stdin, stdout, child_stdout, stderr, child_stderr = made
-        for fd in (stdin, stdout, stderr):
-            os.set_blocking(fd, False)
-        return cls(stdin, stdout, stderr, child_stdin, child_stdout, child_stderr)
-
-    def close_childs(self) -> None:
-        for name in ("child_stdin", "child_stdout", "child_stderr"):
-            self._close(name)
-
-    def close_stdin(self) -> None:
-        self._close("stdin")
-
-    def close(self) -> None:
-        for name in self.__slots__:
-            self._close(name)
-
-    def _close(self, name: str) -> None:
-        fd: int = getattr(self, name)
-        if fd >= 0:
-            setattr(self, name, -1)
-            os.close(fd)
 
 
 def arguments_of(thread: ThreadKey, options: ThreadOptions) -> list[str]:

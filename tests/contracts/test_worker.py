@@ -13,7 +13,7 @@ from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
 from sessions.domain.ports import LaunchFailed, LaunchWorker, Worker, WorkerLost
 from sessions.infrastructure.subprocess_worker import SubprocessLauncher
 from tests.support.fakes import FakeLauncher, FakeWorker
-from tests.support.keepers import a_launcher, a_pad
+from tests.support.keepers import ENVIRON, a_launcher, a_pad, a_spare
 
 TOKEN = "worker-token"
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
@@ -46,7 +46,7 @@ class Echoing(FakeLauncher):
             yield worker
 
 
-@pytest.fixture(params=["fake", "subprocess", "keeper", "pad"])
+@pytest.fixture(params=["fake", "subprocess", "spare", "keeper", "pad"])
 async def launch(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[LaunchWorker]:
     if request.param == "fake":
         fake: LaunchWorker = Echoing()
@@ -54,6 +54,10 @@ async def launch(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
     elif request.param == "subprocess":
         plain: LaunchWorker = SubprocessLauncher(argv=ECHO, environ={"PATH": "/usr/bin:/bin"})
         yield plain
+    elif request.param == "spare":
+        async with a_spare(tmp_path, "echo") as spare:
+            warm: LaunchWorker = SubprocessLauncher(argv=ECHO, environ=ENVIRON, spare=spare)
+            yield warm
     elif request.param == "keeper":
         kept: LaunchWorker = a_launcher(tmp_path / "keepers", ECHO)
         yield kept

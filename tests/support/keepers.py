@@ -4,19 +4,23 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+
+import anyio
 
 from sessions.domain.keeper_frames import PAD_READY
 from sessions.domain.settings import RegistrySettings
 from sessions.infrastructure.keeper_launcher import KeeperLauncher
 from sessions.infrastructure.launch_pad import LaunchPad, pad_environment
 from sessions.infrastructure.marks import VARIABLE, Mark, Role, home_mark, roomy
+from sessions.infrastructure.warm_spare import WarmSpare
 
 ROOT = Path(__file__).parents[2]
 KEEPER = (sys.executable, "-P", "-m", "roost.keeper")
 SCRIPTED_PAD = (sys.executable, str(Path(__file__).parent / "workers/scripted_pad.py"))
+SCRIPTED_SPARE = (sys.executable, str(Path(__file__).parent / "workers/scripted_spare.py"))
 SCRIPTED_KEEPER = (sys.executable, str(Path(__file__).parent / "workers/scripted_keeper.py"))
 ENVIRON = {"PATH": "/usr/bin:/bin"}
 
@@ -62,6 +66,21 @@ def a_pad(argv: Sequence[str] = SCRIPTED_PAD) -> Generator[LaunchPad]:
     finally:
         ours.close()
         process.wait(30)
+
+
+@asynccontextmanager
+async def a_spare(watched: Path, *words: str) -> AsyncGenerator[WarmSpare]:
+    """Warm spares that become the scripted worker, the first of them warm."""
+    spare = WarmSpare(argv=(*SCRIPTED_SPARE, str(watched), *words), environ=ENVIRON)
+    async with spare.serving():
+        assert spare.take() is None, "there is none before one is wanted"
+        await spare_is_warm(spare)
+        yield spare
+
+
+async def spare_is_warm(spare: WarmSpare) -> None:
+    while not spare.is_warm:  # noqa: ASYNC110 (another process: there is no event to wait for)
+        await anyio.sleep(0.01)
 
 
 def wait_until(holds: Callable[[], bool], patience: float = 30.0) -> None:

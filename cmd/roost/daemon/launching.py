@@ -1,7 +1,7 @@
 """How this daemon starts workers: under keepers and from a launch pad, or as plain children.
 
 Keepers need what only Linux has; elsewhere, and where the settings say so, a worker is a child of
-the daemon and ends with it. The registry sees no difference.
+the daemon and ends with it, and starts from a warm spare. The registry sees no difference.
 """
 
 import os
@@ -24,6 +24,7 @@ from sessions.infrastructure.marks import home_mark
 from sessions.infrastructure.subprocess_worker import SubprocessLauncher
 from sessions.infrastructure.survivors import KeeperSurvivors
 from sessions.infrastructure.sweep import Sweeper
+from sessions.infrastructure.warm_spare import WarmSpare
 
 log = structlog.stdlib.get_logger()
 
@@ -40,6 +41,7 @@ class Launching:
     survivors: FindSurvivors | None = None
     launcher: KeeperLauncher | None = None
     pad: LaunchPad | None = None
+    spare: WarmSpare | None = None
     sweeper: Sweeper | None = None
 
     @asynccontextmanager
@@ -50,6 +52,8 @@ class Launching:
                 await stack.enter_async_context(self.sweeper.serving())
             if self.pad is not None:
                 await stack.enter_async_context(self.pad.serving())
+            if self.spare is not None:
+                await stack.enter_async_context(self.spare.serving())
             yield
 
     def leave_workers(self) -> None:
@@ -82,10 +86,14 @@ def launching(
 ) -> Launching:
     """Build it, as the platform and the settings allow. Starts nothing."""
     argv = worker_argv(worker)
-    if sys.platform != "linux" or not worker.outlives_daemon:
-        return Launching(SubprocessLauncher(argv=argv, environ=environ, open_files=open_files))
-    mark = home_mark(home.path)
     is_ours = worker.command is None
+    if sys.platform != "linux" or not worker.outlives_daemon:
+        spare = None
+        if is_ours and worker.launch_pad:
+            spare = WarmSpare(argv=(*_PYTHON, "-m", "roost.spare"), environ=environ)
+        plain = SubprocessLauncher(argv=argv, environ=environ, open_files=open_files, spare=spare)
+        return Launching(plain, spare=spare)
+    mark = home_mark(home.path)
     pad = None
     if is_ours and worker.launch_pad:
         pad = LaunchPad(argv=(*_PYTHON, "-m", "roost.pad"), environ=environ, home=mark)
@@ -105,4 +113,4 @@ def launching(
         keeper_lost=sweeper.ask,
     )
     survivors = KeeperSurvivors(launcher, home.keepers, mark)
-    return Launching(launcher, survivors, launcher, pad, sweeper)
+    return Launching(launcher, survivors, launcher, pad, sweeper=sweeper)

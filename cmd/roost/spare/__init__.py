@@ -1,0 +1,1 @@
+"""The warm spare: a worker that is ready before it is wanted: `python -m roost.spare`."""
