@@ -31,7 +31,7 @@ from sessions.infrastructure.marks import (
 from sessions.infrastructure.survivors import KeeperSurvivors
 from sessions.infrastructure.sweep import Sweeper
 from tests.support.keepers import ENVIRON, SCRIPTED_PAD, a_launcher, a_pad, wait_until
-from tests.support.pumped import next_lines
+from tests.support.pumped import all_lines, next_lines
 
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 ECHO = (sys.executable, SCRIPTED, "echo")
@@ -225,8 +225,7 @@ async def test_a_keeper_that_does_not_heed_a_stop_is_ended_and_its_worker_swept(
                 (keeper,) = keepers_of(folder)
                 keeper.end(signal.SIGSTOP)
                 worker.stop(0.0)
-                async for _ in worker:
-                    pass
+                await all_lines(worker)
                 assert worker.exit_reason() == "was lost: its keeper ended"
             await anyio.to_thread.run_sync(wait_until, lambda: process_start(worker.pid) is None)
 

@@ -16,6 +16,7 @@ from sessions.infrastructure.marks import process_start
 from sessions.infrastructure.subprocess_worker import SubprocessLauncher
 from sessions.infrastructure.warm_spare import WarmSpare
 from tests.support.keepers import ENVIRON, SCRIPTED_SPARE, a_spare, spare_is_warm, wait_until
+from tests.support.pumped import next_lines
 
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
 
@@ -35,12 +36,11 @@ async def its_environment(launch: SubprocessLauncher, project: Path) -> tuple[in
     """What the worker is, and what it says it was started with."""
     thread = ThreadKey(str(project), ConversationId("c"))
     async with launch(thread, ThreadOptions(model="m"), "t") as worker:
-        async for batch in worker:
-            said = json.loads(batch[0])
-            assert said["cwd"] == str(project)
-            assert said["argv"][-4:] == ["--session-id", "c", "--model", "m"]
-            return worker.pid, said["env"]
-    raise AssertionError("it said nothing")
+        (line,) = await next_lines(worker)
+        said = json.loads(line)
+        assert said["cwd"] == str(project)
+        assert said["argv"][-4:] == ["--session-id", "c", "--model", "m"]
+        return worker.pid, said["env"]
 
 
 async def test_a_spare_becomes_the_worker_and_the_next_one_warms_up(tmp_path: Path) -> None:
