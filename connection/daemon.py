@@ -308,7 +308,7 @@ class DaemonConnection(SessionOperations):
         transport = Transport(stream, self._take, self._gone, self._wishes.revision)
         failure: Exception | None = None
         async with stream, anyio.create_task_group() as tasks:
-            tasks.start_soon(transport.serve)
+            tasks.start_soon(transport.serve, tasks)
             try:
                 await transport.hello()
                 yield transport

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from connection.records import SessionEventRecord, encode
+from connection.records import SessionEventRecord, SessionStatusRecord, encode
+from connection.shapes import SessionState
 from sessions.domain.keys import Cursor
+from sessions.domain.ports import ThreadView
 
 Events = Sequence[tuple[bytes, Cursor | None]]
 
@@ -23,6 +25,8 @@ class EventRecords:
     _record: bytes = b""
     _row: Events = ()
     _lines: bytes = b""
+    _view: ThreadView | None = None
+    _status: bytes = b""
 
     def one(self, active_id: str, event: bytes, cursor: Cursor | None) -> bytes:
         """A `session_event` around the very bytes of the event."""
@@ -41,3 +45,10 @@ class EventRecords:
             self._lines = b"\n".join([self.one(active_id, *event) for event in events])
             self._row = events
         return self._lines
+
+    def status(self, view: ThreadView | None, state: SessionState) -> bytes:
+        """The `session_status` of a view, which all watchers are given one after the other."""
+        if view is None or view is not self._view:
+            record = SessionStatusRecord(active_session_id=state.active_session_id, state=state)
+            self._status, self._view = encode(record), view
+        return self._status

@@ -277,8 +277,11 @@ class Session:
 
     def view(self, worker: WorkerState | None = None) -> SessionState:
         """What the registry knows, and what the worker told."""
+        return self.seen(self._threads.view(self.follower.key), worker)
+
+    def seen(self, view: ThreadView | None, worker: WorkerState | None = None) -> SessionState:
+        """The same of a view that is here already."""
         key = self.follower.key
-        view = self._threads.view(key)
         return SessionState(
             active_session_id=self._ids.of(key.project_dir, key.conversation_id),
             session_id=key.conversation_id,

@@ -163,7 +163,7 @@ class InProcessConnection(SessionOperations):
     def _changed(self, key: ThreadKey, view: ThreadView | None) -> None:
         session = self._session
         if session is not None and session.follower.key == key:
-            self._listeners.tell(SessionStatus(session.view()))
+            self._listeners.tell(SessionStatus(session.seen(view)))
 
     def _here(self) -> Session:
         if self._session is None or self._is_closed:

@@ -24,31 +24,42 @@ class LocalStream(anyio.abc.ByteStream):
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self.socket = connection
+        self._has_hurried = False
 
     async def receive(self, max_bytes: int = 65_536) -> bytes:
-        await anyio.lowlevel.checkpoint()
+        if self._has_hurried:
+            # The last one returned at once: others get their turn now.
+            self._has_hurried = False
+            await anyio.lowlevel.checkpoint()
+        has_waited = False
         while True:
             try:
                 data = self.socket.recv(max_bytes)
             except BlockingIOError:
                 await anyio.wait_readable(self.socket)
+                has_waited = True
             except OSError as exc:
                 raise self._broken(exc) from exc
             else:
+                self._has_hurried = not has_waited
                 if not data:
                     raise anyio.EndOfStream
                 return data
 
     async def send(self, item: bytes) -> None:
-        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        has_waited = False
         rest = memoryview(item)
         while rest:
             try:
                 rest = rest[self.socket.send(rest) :]
             except BlockingIOError:
                 await anyio.wait_writable(self.socket)
+                has_waited = True
             except OSError as exc:
                 raise self._broken(exc) from exc
+        if not has_waited:
+            await anyio.lowlevel.cancel_shielded_checkpoint()
 
     def send_now(self, item: bytes) -> bytes:
         """Send without waiting, and return what was not taken. A fault is for the next `send`."""

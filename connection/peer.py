@@ -43,7 +43,6 @@ from connection.records import (
     Purpose,
     Response,
     SessionClosed,
-    SessionStatusRecord,
     SnapshotFailed,
     SnapshotHead,
     SnapshotStream,
@@ -136,9 +135,11 @@ class Peer:
         self._closed = closed
         self._work = work
         self._out = Outgoing(settings.max_events, settings.max_bytes)
-        self._news = anyio.Event()
-        self._is_asleep = False
-        """The writer waits for news: whoever has some may write in its place, without waiting."""
+        self._tasks: TaskGroup | None = None
+        """While it serves."""
+        self._is_writing = False
+        """A task writes what the socket did not take at once, or catches up. Else whoever has
+        something to say writes it, without waiting."""
         self._unsent = b""
         self._written = anyio.Event()
         self._attached: dict[str, Attachment] = {}
@@ -154,21 +155,24 @@ class Peer:
         """Speak first, then serve the connection until it ends."""
         capabilities = SERVER_CAPABILITIES[revision]
         self._offer = Offer(revision, capabilities)
-        self._put(
-            DaemonHello(
-                protocol=ProtocolName(name=PROTOCOL, version=VERSION),
-                schema_revision=revision,
-                schema_id=SCHEMA_ID,
-                server_capabilities=tuple(sorted(capabilities)),
-                **hello,
-            )
+        greeting = DaemonHello(
+            protocol=ProtocolName(name=PROTOCOL, version=VERSION),
+            schema_revision=revision,
+            schema_id=SCHEMA_ID,
+            server_capabilities=tuple(sorted(capabilities)),
+            **hello,
         )
-        log.info("client_connected")
+        log.debug("client_connected")
         try:
             with self._scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._write_out)
-                    await self._read(tasks)
+                    self._tasks = tasks
+                    try:
+                        self._put(greeting)
+                        await self._read(tasks)
+                    finally:
+                        # Nothing is written any more, whoever has something to say.
+                        self._tasks = None
                     tasks.cancel_scope.cancel()
         finally:
             self._unwatch()
@@ -463,9 +467,8 @@ class Peer:
     def _changed(self, key: ThreadKey, view: ThreadView | None) -> None:
         for attachment in self._attached.values():
             if attachment.key == key and attachment.misses is None:
-                state = attachment.session.view()
-                record = SessionStatusRecord(active_session_id=attachment.active_id, state=state)
-                if not self._out.put_live(encode(record)):
+                state = attachment.session.seen(view)
+                if not self._out.put_live(self._records.status(view, state)):
                     self._miss(attachment)
                 self._write_now()
 
@@ -475,17 +478,18 @@ class Peer:
 
     def _write_now(self) -> None:
         """Write what waits, if the client takes it at once: no task has to wake for that."""
-        if self._is_asleep:
+        if not self._is_writing and self._tasks is not None:
             self._unsent = self._stream.send_now(self._out.take())
             if self._unsent or self._out:
                 self._wake()
 
     def _wake(self) -> None:
-        self._is_asleep = False
-        self._news.set()
+        if not self._is_writing and self._tasks is not None:
+            self._is_writing = True
+            self._tasks.start_soon(self._write_out)
 
     async def _write_out(self) -> None:
-        """Write what waits; when all is written, catch up with what was dropped; else wait."""
+        """Write what waits; when all is written, catch up with what was dropped, and end."""
         while True:
             if blob := self._unsent or self._out.take():
                 self._unsent = b""
@@ -502,9 +506,8 @@ class Peer:
                 self._scope.cancel()
                 return
             else:
-                self._news = anyio.Event()
-                self._is_asleep = True
-                await self._news.wait()
+                self._is_writing = False
+                return
 
     def _late(self) -> Attachment | None:
         return next((a for a in self._attached.values() if a.misses is not None), None)

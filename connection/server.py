@@ -20,7 +20,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from connection.descent import is_inside
+from connection.descent import Descent
 from connection.event_records import EventRecords
 from connection.execution import Directory, Household, SavedSessions
 from connection.journal import CommandJournal
@@ -120,6 +120,7 @@ class LocalServer:
         settings: PeerSettings | None = None,
     ) -> None:
         self._threads = threads
+        self._descent = Descent(threads)
         self._directory = Directory(threads, saved)
         self._household = Household(threads, self._directory)
         self._journal = journal
@@ -187,7 +188,7 @@ class LocalServer:
                 if user not in (None, os.getuid()):
                     log.warning("peer_refused", reason=f"it is user {user}'s")
                     return
-                if pid is not None and is_inside(pid, self._threads):
+                if pid is not None and self._descent.is_inside(pid):
                     log.warning("peer_refused", reason="it comes from inside a worker")
                     return
                 if len(self._peers) >= MOST_PEERS:

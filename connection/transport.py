@@ -1,20 +1,22 @@
 """One connection to the daemon: lines out, records in, and the word of why it ended.
 
 It is made around a stream by whoever owns it, and serves until the stream ends. Lines are put, not
-sent, so that no one who gives up can tear a line.
+sent, so that no one who gives up can tear a line: what the socket takes is written at once, and a
+task writes the rest.
 """
 
 from collections.abc import Awaitable, Callable
 
 import anyio
-import anyio.abc
+from anyio.abc import TaskGroup
 
 from connection.failures import BrokenProtocol, HandshakeRefused
+from connection.local_stream import LocalStream
 from connection.negotiation import REVISION, Offer, offer_of
 from connection.records import DaemonHello, FromDaemon, from_daemon
 from sessions.domain.splitter import LineSplitter, LineTooLong
 
-Dial = Callable[[], Awaitable[anyio.abc.ByteStream]]
+Dial = Callable[[], Awaitable[LocalStream]]
 """Opens a connection to the daemon. Raises OSError when nobody is there."""
 
 HELLO_TIMEOUT = 3.0
@@ -28,7 +30,7 @@ class Transport:
 
     def __init__(
         self,
-        stream: anyio.abc.ByteStream,
+        stream: LocalStream,
         take: Callable[["Transport", FromDaemon], None],
         gone: Callable[["Transport"], None],
         revision: int = REVISION,
@@ -37,8 +39,10 @@ class Transport:
         self._revision = revision
         self._take = take
         self._gone = gone
-        self._waiting: list[bytes] = []
-        self._more = anyio.Event()
+        self._unsent: list[bytes] = []
+        self._is_writing = False
+        """There is a task that writes what the socket did not take."""
+        self._tasks: TaskGroup | None = None
         self._has_hello = anyio.Event()
         self._refusal: HandshakeRefused | None = None
         self.offer = Offer(0, frozenset())
@@ -46,9 +50,15 @@ class Transport:
         self.reason = "the connection ended"
 
     def put(self, line: bytes) -> None:
-        """Have a line written in its turn. What is put after the end goes nowhere."""
-        self._waiting.append(line)
-        self._more.set()
+        """Have a line written in its turn, once it serves. Put after the end, it goes nowhere."""
+        if self._tasks is None or self.ended.is_set():
+            return
+        self._unsent += (line, b"\n")
+        if not self._is_writing:
+            self._unsent = [rest] if (rest := self._stream.send_now(b"".join(self._unsent))) else []
+            if rest:
+                self._is_writing = True
+                self._tasks.start_soon(self._write)
 
     async def hello(self) -> Offer:
         """What the daemon offers. Raises HandshakeRefused."""
@@ -60,13 +70,14 @@ class Transport:
             raise HandshakeRefused(f"the daemon said no hello: {self.reason}")
         return self.offer
 
-    async def serve(self) -> None:
-        """Read and write until either ends. The stream is its owner's to close."""
+    async def serve(self, tasks: TaskGroup) -> None:
+        """Read until the stream ends, and write, in the owner's tasks. It is its owner's to close.
+
+        What is left to write then is not waited for: the owner ends its tasks.
+        """
+        self._tasks = tasks
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._write)
-                await self._read()
-                tasks.cancel_scope.cancel()
+            await self._read()
         finally:
             self.ended.set()
             self._has_hello.set()
@@ -94,15 +105,13 @@ class Transport:
             self._take(self, record)
 
     async def _write(self) -> None:
-        while True:
-            if not self._waiting:
-                self._more = anyio.Event()
-                await self._more.wait()
-            lines, self._waiting = self._waiting, []
+        while self._unsent:
+            blob, self._unsent = b"".join(self._unsent), []
             try:
                 with anyio.fail_after(_WRITE_TIMEOUT):
-                    await self._stream.send(b"\n".join([*lines, b""]))
+                    await self._stream.send(blob)
             except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 # The reader notices, or is made to.
                 await self._stream.aclose()
                 return
+        self._is_writing = False

@@ -49,7 +49,7 @@ class FaultProxy:
         for stream in self._streams:
             stream.close()
 
-    async def dial(self) -> anyio.abc.ByteStream:
+    async def dial(self) -> LocalStream:
         return await dial(self.path)
 
     def cut(self) -> None:

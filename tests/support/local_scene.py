@@ -12,7 +12,7 @@ import anyio.lowlevel
 
 from connection.daemon import DaemonConnection, Wishes
 from connection.execution import Progress, SavedSession
-from connection.local_stream import dial
+from connection.local_stream import LocalStream, dial
 from connection.negotiation import REVISION
 from connection.peer import PeerSettings
 from connection.server import Identity, LocalServer, listen
@@ -64,7 +64,7 @@ class LocalScene:
     def worker(self) -> LiveWorker:
         return self.launcher.live
 
-    async def dial(self) -> anyio.abc.ByteStream:
+    async def dial(self) -> LocalStream:
         return await dial(self.path)
 
     @asynccontextmanager

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-import anyio.abc
 import anyio.to_thread
 
 from connection.failures import ConnectionFailure
-from connection.local_stream import dial
+from connection.local_stream import LocalStream, dial
 from roost.daemon.run_file import DaemonRecord, RunFile, Running
 from roost.home import RoostHome
 
@@ -44,7 +43,7 @@ class OnDemand:
     starts: bool = True
     """Start one when none runs."""
 
-    async def dial(self) -> anyio.abc.ByteStream:
+    async def dial(self) -> LocalStream:
         """Connect to the daemon that runs. Raises OSError when none does."""
         record = self._running()
         if record is None or record.socket is None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
-import anyio.abc
 
 from connection.daemon import DaemonConnection
 from connection.events import (
@@ -75,7 +74,7 @@ async def lose_and_return(socket: str, project_dir: Path, conversation_id: str) 
     """Run the step against the daemon at a socket. Raises NotAsPromised when it takes too long."""
     open_streams: list[LocalStream] = []
 
-    async def dialled() -> anyio.abc.ByteStream:
+    async def dialled() -> LocalStream:
         stream = await dial(socket)
         open_streams.append(stream)
         return stream

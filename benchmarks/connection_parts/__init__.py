@@ -1,0 +1,1 @@
+"""What the benchmark of the local protocol starts beside itself."""
