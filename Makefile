@@ -11,8 +11,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: $(VENV)/.runtime
 	$(BIN)/roost demo
 
+# The tests start hundreds of interpreters: none of them is to compile roost again, whatever the
+# environment says of bytecode.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev judge panel-tools
-	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
+	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --durations=15
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
