@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -17,7 +18,7 @@ import pytest
 
 from agent.domain.approval import Effect
 from agent.domain.ports import BadArguments, ToolResult, ToolServers
-from agent.infrastructure.mcp.connection import ServerConfig
+from agent.infrastructure.mcp.connection import ServerConfig, named_pipe
 from agent.infrastructure.mcp.servers import McpServers
 from agent.infrastructure.mcp.tool import MOST_TEXT, output_of, public_name
 from agent.infrastructure.process import is_alive
@@ -248,6 +249,38 @@ async def test_a_server_that_ends_by_itself_takes_its_tools_along(tmp_path: Path
         assert servers.state()[0]["status"] == "ended"
 
 
+async def test_two_thousand_tools_with_odd_names_become_a_few_with_names_of_their_own(
+    tmp_path: Path,
+) -> None:
+    """Each request tells a model of every tool, and no provider takes such names."""
+    async with serving(tmp_path, stdio("many", "many"), stdio()) as servers:
+        names = list(servers.tools())
+        descriptions = [tool.spec.description for tool in servers.tools().values()]
+        assert await call(servers, "mcp__sums__add", a=1, b=2) == ToolResult(
+            success=True, output="3"
+        )
+    assert len([name for name in names if name.startswith("mcp__many__")]) <= 128
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in names)
+    assert max(map(len, descriptions)) <= 4096
+    assert "mcp__many__Bash" in names
+
+
+async def test_a_server_that_prints_rubbish_is_heard_through_it(tmp_path: Path) -> None:
+    async with serving(tmp_path, stdio("flood", "flood")) as servers:
+        done = await call(servers, "mcp__flood__add", a=1, b=2)
+    assert done == ToolResult(success=True, output="3")
+
+
+def test_where_processes_are_no_files_a_pipe_with_a_name_ends_with_its_holder() -> None:
+    with named_pipe() as pipe:
+        reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        with pytest.raises(BlockingIOError):
+            os.read(reading, 1)
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+    assert not pipe.parent.exists()
+
+
 async def test_a_call_has_a_deadline(tmp_path: Path) -> None:
     async with serving(tmp_path, stdio(timeout=0.5)) as servers:
         result = await call(servers, "mcp__sums__slow")
@@ -306,8 +339,11 @@ async def is_ready(it: WorkerProcess, name: str) -> bool:
 async def test_a_worker_asks_for_a_servers_tool_and_takes_it_along_when_it_is_killed(
     tmp_path: Path,
 ) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     place = a_place(
         tmp_path,
+        TMPDIR=str(temporary),
         ROOST_MCP_SERVERS__BAD__COMMAND=json.dumps([sys.executable, SCRIPT, "stubborn"]),
         ROOST_MCP_SERVERS__SLOW__COMMAND=json.dumps([sys.executable, SCRIPT, "silent"]),
         ROOST_MCP_SERVERS__BAD__READ_ONLY="pids",
@@ -333,3 +369,4 @@ async def test_a_worker_asks_for_a_servers_tool_and_takes_it_along_when_it_is_ki
         assert asked["name"] == "approval_request"
         await it.kill()
         await until(lambda: not any(is_alive(pid, None) for pid in pids))
+    assert list(temporary.iterdir()) == []

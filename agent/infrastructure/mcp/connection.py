@@ -30,6 +30,8 @@ _CLOSING = 8.0
 # Of what it prints on stderr the end is kept, for the reason when it fails.
 _KEPT = 2048
 
+_DESCRIPTORS = Path("/proc/self/fd")
+
 # $1 is the guard's pipe; the rest is the server's command. The guard must not hold its output open.
 _GUARDED = (
     'exec 3<"$1"; shift; (read -r -u 3 _; kill -KILL -- -$$) </dev/null >/dev/null 2>&1 &'
@@ -150,7 +152,23 @@ async def _entered(
 
 @contextmanager
 def _guard() -> Generator[Path]:
-    """The pipe whose end is the end of the server's group."""
+    """A path to a pipe that says nothing, and whose end is the end of the server's group."""
+    if not _DESCRIPTORS.is_dir():
+        with named_pipe() as pipe:
+            yield pipe
+        return
+    # A pipe without a name: a worker that is killed leaves nothing of it on the disk.
+    source, held = os.pipe()
+    try:
+        yield Path(f"/proc/{os.getpid()}/fd/{source}")
+    finally:
+        os.close(source)
+        os.close(held)
+
+
+@contextmanager
+def named_pipe() -> Generator[Path]:
+    """The same where processes are no files. A worker that is killed leaves it behind."""
     folder = Path(tempfile.mkdtemp(prefix="roost-mcp-"))
     held: int | None = None
     try:

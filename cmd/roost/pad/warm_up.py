@@ -20,7 +20,10 @@ _NEEDED = (
     "roost.logs",
     "agent.infrastructure.children.kept_children",
     "agent.infrastructure.presets",
+    "agent.subagents.tools",
     "anyio._core._signals",
+    "anyio._core._subprocesses",
+    "genai_prices.data",
     "structlog",
 )
 _OURS = ("roost", "agent", "sessions")

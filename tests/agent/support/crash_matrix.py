@@ -23,12 +23,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import roost.headless.container
-import roost.settings
 from agent.infrastructure.jsonl_history import JsonlHistory
 from roost.headless import opened
 from roost.headless.main import run
 from roost.headless.options import Options
+from roost.pad.warm_up import warm_up
 
 Moment = Literal["before", "torn", "after"]
 Line = dict[str, Any]
@@ -237,8 +236,7 @@ def told(lines: list[Line]) -> set[str]:
 
 
 def main(folder: Path, moment: Moment, first: int, step: int) -> None:
-    assert roost.headless.container
-    assert roost.settings
+    warm_up()
     gc.freeze()
     for place in range(first, 1000, step):
         here = folder / str(place)

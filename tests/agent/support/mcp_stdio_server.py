@@ -1,7 +1,8 @@
 """A small MCP server on stdin and stdout, for tests: `python mcp_stdio_server.py [wish ...]`.
 
 Wishes: `silent` (answers nothing), `fail` (ends at once, with a word on stderr), `stubborn`
-(ignores the end of stdin and SIGTERM, and has a child that does).
+(ignores the end of stdin and SIGTERM, and has a child that does), `many` (two thousand tools with
+names that nobody should give one), `flood` (prints rubbish before each answer and on stderr).
 """
 
 import json
@@ -37,11 +38,31 @@ def main() -> None:
         if "silent" in wishes:
             continue
         request = json.loads(line)
+        if "flood" in wishes:
+            flood()
         if "id" in request:
             print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer(request, child)}))  # noqa: T201
             sys.stdout.flush()
     if "stubborn" in wishes:
         time.sleep(1000)
+
+
+def flood() -> None:
+    for _ in range(200):
+        sys.stdout.write("\x1b[2J rubbish \n")
+        sys.stdout.write('{"jsonrpc":"2.0","method":"notifications/message","params":{}}\n')
+    sys.stdout.write("x" * 500_000 + "\n")
+    sys.stderr.write("e" * 500_000)
+    sys.stderr.flush()
+
+
+def many() -> list[dict[str, Any]]:
+    odd = ["", "../../etc", "Bash", "x" * 5000, "a b", "a_b", "mcp__other__tool", "é\x1b[2J", "\n"]
+    names = [*odd, *(f"tool {number}" for number in range(2_000))]
+    return [
+        {"name": n, "description": "d" * (20_000 if n == "a_b" else 9), "inputSchema": NUMBERS}
+        for n in names
+    ]
 
 
 def answer(request: dict[str, Any], child: int) -> dict[str, Any]:
@@ -56,6 +77,8 @@ def answer(request: dict[str, Any], child: int) -> dict[str, Any]:
                 "serverInfo": info,
             }
             return {"result": found}
+        case "tools/list" if "many" in sys.argv:
+            return {"result": {"tools": many()}}
         case "tools/list":
             listed = [
                 {"name": n, "description": d, "inputSchema": NUMBERS} for n, d in TOOLS.items()
