@@ -5,7 +5,7 @@ it can never run twice, and without one its outcome is called unknown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 import msgspec
@@ -43,6 +43,10 @@ _RESPONSE_SCHEMA: dict[str, object] = {
     },
 }
 _SHOWN_SUMMARY = 300
+_CUT = (
+    "Your answer reached the most that you may write at once before the call was whole: do it in"
+    " smaller pieces, such as a short file first and then an Edit for each further part."
+)
 _TOO_MANY_JOBS = f"Not run: {MOST} jobs run in the background already. Wait for one to end."
 
 
@@ -68,13 +72,18 @@ class Calls:
         self.succeeded = 0
         self.failed = 0
 
-    async def handle(self, calls: Sequence[ToolCall]) -> list[Interrupt]:
-        """Run what may run, refuse what may not, and return what a person is asked for."""
+    async def handle(self, calls: Sequence[ToolCall], *, was_cut: bool = False) -> list[Interrupt]:
+        """Run what may run, refuse what may not, and return what a person is asked for.
+
+        Of an answer that was cut, the last call may be half.
+        """
         waiting: list[Interrupt] = []
         for call in calls:
             await self._say.wait_writable()
             ready = self._prepare(call)
             if isinstance(ready, ToolResult):
+                if was_cut and call is calls[-1]:
+                    ready = replace(ready, error=f"{ready.error} {_CUT}")
                 await self.finish(call.id, ready)
                 continue
             name = call.function.name

@@ -22,7 +22,7 @@ from agent.compaction import Compaction, Reason, window_of
 from agent.direct import direct_call
 from agent.domain import plans
 from agent.domain.aftermath import still_unknown
-from agent.domain.approval import AUTO_NOTICE
+from agent.domain.approval import AUTO_NOTICE, PLAN_NOTE
 from agent.domain.compaction import ACTIVITY as COMPACTION
 from agent.domain.compaction import KEPT, cut, is_due, read_by_model
 from agent.domain.conversation import Answer
@@ -66,6 +66,13 @@ _BUG = (
 )
 _NOT_RECORDED = "The end of this run could not be recorded in time; the disk may be stuck."
 _DECLINED = "Not run, as you decided. Say what you want instead, or say 'continue'."
+_EMPTY = "The model answered nothing. Say 'continue' to ask it again."
+_CUT_BY = {
+    "length": "The answer is cut: it reached the most that the model may write at once. Say"
+    " 'continue' to let it go on.",
+    "filter": "The provider ended the answer: its filter did not let the rest through. Say it in"
+    " another way, or choose another model.",
+}
 _ASKED_AGAIN = " Asked again, for it was not run:"
 
 Prepared = Callable[[], Awaitable[Equipment]]
@@ -256,10 +263,12 @@ class Run:
             wanted = await response.close()
             self._call_count += len(wanted)
             if not wanted:
+                await self._tell_shortfall(response)
                 return End("success")
             theirs = {spec.name for spec in self._app_tools(equipment, equipment.tools)}
             ours = [call for call in wanted if call.function.name not in theirs]
-            if interrupts := await calls.handle(ours):
+            was_cut = response.done is not None and response.done.cut == "length"
+            if interrupts := await calls.handle(ours, was_cut=was_cut):
                 return End("interrupt", interrupts)
             self._check_stop()
             if pending := [call.id for call in wanted if call not in ours]:
@@ -334,7 +343,8 @@ class Run:
         return [spec for spec in found if equipment.may_use(spec.name)]
 
     async def _request(self, response: Response, equipment: Equipment) -> None:
-        told = filter(None, (equipment.instructions, self._offer.words()))
+        mode = PLAN_NOTE if equipment.mode == "plan" else ""
+        told = filter(None, (equipment.instructions, self._offer.words(), mode))
         offered = equipment.offered()
         request = ModelInput(
             instructions="\n\n".join(told),
@@ -374,6 +384,13 @@ class Run:
         """A mode that never asks says so whenever it was chosen, before it does anything."""
         if equipment.mode == "auto" and self._conversation.is_mode_new:
             await self._notice(AUTO_NOTICE, mode="auto")
+
+    async def _tell_shortfall(self, response: Response) -> None:
+        """Half an answer, or none, is not taken for a whole one without a word."""
+        if response.done is not None and response.done.cut is not None:
+            await self._notice(_CUT_BY[response.done.cut])
+        elif not response.has_begun:
+            await self._notice(_EMPTY)
 
     async def _notice(self, text: str, **more: object) -> None:
         """Say something to people that no model reads."""

@@ -328,6 +328,8 @@ class Session:
         if not open_ids:
             return ()
         given = {answer.interrupt_id: answer for answer in found.answers}
+        if any(given[answer.interrupt_id] != answer for answer in found.answers):
+            raise BadInput("Nothing was run: one decision was answered in two ways. Answer again.")
         if missing := sorted(open_id for open_id in open_ids if open_id not in given):
             raise BadInput(
                 "Nothing was run: every open decision needs an answer in the same message;"

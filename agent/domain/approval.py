@@ -48,6 +48,11 @@ PLAN_REFUSAL = (
     " Read what you need, and then call ProposePlan with what you would do."
 )
 
+PLAN_NOTE = (
+    "The mode is 'plan': nothing is changed and no program is run. Read what you need, then call"
+    " ProposePlan; when the user accepts it, carry it out."
+)
+
 AUTO_NOTICE = "Mode auto: commands run and files change without asking you first."
 
 _VERDICTS: dict[Mode, dict[Effect, Verdict]] = {

@@ -229,6 +229,8 @@ class ResponseDone:
     cost: float | None = None
     """In US dollars; None when the price is not known."""
     opaque: dict[str, object] | None = None
+    cut: Literal["length", "filter"] | None = None
+    """What ended the answer before the model had: its limit for one answer, or a filter."""
 
 
 @dataclass(frozen=True, slots=True)

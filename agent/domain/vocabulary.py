@@ -315,7 +315,8 @@ ACTIVITY_TYPES = (
         "roost.notice",
         "`{text, mode?}`",
         "What the worker has to say: that mode `auto` asks for nothing, each time it was chosen"
-        " (`mode` is `auto` then); that a declined call ended the run.",
+        " (`mode` is `auto` then); that a declined call ended the run; that an answer was cut, or"
+        " empty.",
     ),
     Name(
         "roost.judge",

@@ -95,6 +95,18 @@ async def test_a_tool_call_in_fragments_is_one_call() -> None:
     assert server.requests[0]["tools"][0]["function"]["name"] == "Read"
 
 
+@pytest.mark.parametrize(
+    ("finish", "cut"), [("stop", None), ("length", "length"), ("content_filter", "filter")]
+)
+async def test_what_ended_an_answer_before_the_model_had_is_told(
+    finish: str, cut: str | None
+) -> None:
+    with openai_server(Stream(({"content": "half"},), finish)) as server:
+        done = (await pieces_of(model_at(server.url)))[-1]
+    assert isinstance(done, ResponseDone)
+    assert done.cut == cut
+
+
 async def test_half_a_character_of_a_server_is_shown_as_such_and_breaks_nothing() -> None:
     """Some servers cut emoji in two, and no line of ours could hold a half."""
     half = {

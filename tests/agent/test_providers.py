@@ -71,6 +71,8 @@ class Dialect:
     thought: Chunks
     call: Chunks
     cut: Chunks
+    long: Chunks
+    """It reached the most that one answer may have."""
     broken: Chunks
     limited: Callable[[float], Status]
     overloaded: Status
@@ -98,6 +100,7 @@ ANTHROPIC = Dialect(
     ),
     call=anthropic_stream(anthropic_call("toolu_1", "Read", '{"pa', 'th": "x"}'), stop="tool_use"),
     cut=anthropic_stream(anthropic_text("half"), stop=None),
+    long=anthropic_stream(anthropic_text("half"), stop="max_tokens"),
     broken=anthropic_stream(anthropic_text("half"), stop=None, breaks=True),
     limited=lambda seconds: anthropic_refusal(
         429, "rate_limit_error", "slow down", Retry_After=f"{seconds:g}"
@@ -115,6 +118,7 @@ GOOGLE = Dialect(
     thought=google_stream(google_thought("I "), google_thought("see."), google_text("Hi")),
     call=google_stream(google_call("Read", {"path": "x"}, "c2lnbmVk")),
     cut=google_stream(google_text("half"), finish=None),
+    long=google_stream(google_text("half"), finish="MAX_TOKENS"),
     broken=google_stream(google_text("half"), finish=None, breaks=True),
     limited=_google_limited,
     overloaded=google_refusal(503, "UNAVAILABLE", "busy"),
@@ -302,6 +306,14 @@ async def test_a_cut_stream_is_an_error_and_never_a_whole_answer(
     ]
     assert failed.code == "model_cut"
     assert len(server.asked) == 1  # what was told is not told again
+
+
+@pytest.mark.parametrize("dialect", [ANTHROPIC, GOOGLE], ids=["anthropic", "google"])
+async def test_an_answer_that_was_as_long_as_it_may_be_is_told_as_cut(dialect: Dialect) -> None:
+    with serving(dialect.long) as server:
+        done = (await pieces_of(model_at(dialect, server.url)))[-1]
+    assert isinstance(done, ResponseDone)
+    assert done.cut == "length"
 
 
 async def test_an_error_in_the_middle_of_a_stream_keeps_what_came_and_is_told() -> None:

@@ -1,6 +1,6 @@
 """One turn is one run: what leaves, in which order, and what is on the disk before it does."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import anyio
@@ -230,6 +230,21 @@ async def test_a_resume_that_leaves_one_open_runs_nothing_and_names_it() -> None
         assert scene.tool.ran == ["two", "one", "three"]
 
 
+async def test_a_decision_that_is_answered_in_two_ways_at_once_is_not_made() -> None:
+    async with one_session(calls(("c-1", "Do", "x")), says("ok")) as scene:
+        await scene.turn()
+        start = len(scene.lines.lines)
+        yes, no = ({"interruptId": "c-1", "status": each} for each in ("resolved", "cancelled"))
+        await scene.send(type="run_agent_input", input={"resume": [yes, no]})
+        refused = await scene.lines.wait_for(lambda line: line["type"] == "RUN_ERROR", start)
+        assert "in two ways" in str(refused["message"])
+        assert "runId" not in refused
+        assert scene.tool.ran == []
+        await scene.send(type="run_agent_input", input={"resume": [yes, yes]})
+        await scene.wait_end(start)
+        assert scene.tool.ran == ["x"]
+
+
 async def test_answers_to_what_is_not_open_are_ignored_and_logged() -> None:
     async with one_session(says("hi")) as scene:
         await scene.answer(nothing=None)
@@ -366,6 +381,11 @@ async def test_plan_mode_refuses_changes_with_a_reason_the_model_reads() -> None
         await scene.turn()
         assert scene.tool.ran == []
         assert "the mode is 'plan'" in scene.model.requests[1].messages[-1].text
+        assert "The mode is 'plan'" in scene.model.requests[0].instructions
+        await scene.command("set_mode", mode="standard")
+        scene.model.responses = [says("done")]
+        await scene.turn("go", "m2")
+        assert scene.model.requests[2].instructions == "Be good."
 
 
 async def test_auto_mode_never_asks_and_says_so_once() -> None:
@@ -386,6 +406,42 @@ async def test_unknown_tools_and_broken_arguments_are_results_the_model_reads() 
         results = [str(line["content"]) for line in lines if line["type"] == "TOOL_CALL_RESULT"]
         assert "There is no tool 'Nope'" in results[0]
         assert "do not fit" in results[1]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        ([DONE], "answered nothing"),
+        ([TextPiece("ha"), replace(DONE, cut="length")], "the most that the model may write"),
+        ([replace(DONE, cut="filter")], "filter did not let"),
+    ],
+)
+async def test_an_answer_that_is_not_whole_says_so(pieces: Sequence[Piece], words: str) -> None:
+    """Who is hurt: who reads half a sentence, or nothing, and takes it for the answer."""
+    async with one_session(pieces, says("more")) as scene:
+        lines = await scene.turn()
+        verified(lines)
+        assert lines[-1]["outcome"] == {"type": "success"}
+        (notice,) = (line for line in lines if line["type"] == "ACTIVITY_SNAPSHOT")
+        assert words in str(notice["content"])
+        await scene.turn("continue", "m2")
+        read = [m for m in scene.model.requests[1].messages if m.role != "activity"]
+        assert words not in str(read)
+
+
+async def test_a_call_that_was_cut_is_not_run_and_the_model_reads_why() -> None:
+    half = [
+        *calls(("c1", "Do", "whole"))[:-1],
+        CallBegan(1, "c2", "Do"),
+        ArgumentsPiece(1, '{"what": "ha'),
+        replace(DONE, cut="length"),
+    ]
+    async with one_session(half, says("ok"), mode="auto") as scene:
+        await scene.turn()
+        assert scene.tool.ran == ["whole"]
+        read = [m.text for m in scene.model.requests[1].messages if m.role == "tool"]
+        assert "do it in smaller pieces" not in read[0]
+        assert "do it in smaller pieces" in read[1]
 
 
 async def test_a_call_id_that_a_model_uses_again_becomes_one_of_its_own() -> None:

@@ -269,6 +269,42 @@ async def test_an_edit_needs_exactly_one_place_or_all(tmp_path: Path) -> None:
             edit.prepare(msgspec.json.encode({"path": "f", "old": old, "new": new}))
 
 
+async def test_an_edit_keeps_the_line_ends_and_the_mark_that_a_file_has(tmp_path: Path) -> None:
+    """Who is hurt: who works on files from Windows, whose line ends no model sees."""
+    file, edit = tmp_path / "f", Edit(sandbox(tmp_path))
+    file.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\nthree\r\n")
+    done = await used(edit, path="f", old="one\ntwo\n", new="1\n2\n")
+    assert done.output == "Changed 1 place in f."
+    assert file.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\nthree\r\n"
+    await used(edit, path="f", old="three", new="3\n4")
+    assert file.read_bytes().endswith(b"\r\n3\r\n4\r\n")
+    # What was asked for with its own line ends is done to the letter.
+    await used(edit, path="f", old="3\r\n4", new="x\ry")
+    assert file.read_bytes().endswith(b"\r\nx\ry\r\n")
+
+
+async def test_what_is_no_text_is_not_edited(tmp_path: Path) -> None:
+    file, edit = tmp_path / "f", Edit(sandbox(tmp_path))
+    file.write_bytes(b"caf\xe9 one")
+    assert "not a UTF-8 text file" in (await used(edit, path="f", old="one", new="1")).error
+    os.mkfifo(tmp_path / "pipe")
+    for tool in (edit, Read(sandbox(tmp_path))):
+        wanted = {"old": "a", "new": "b"} if tool is edit else {}
+        assert "does not exist as a file" in (await used(tool, path="pipe", **wanted)).error
+    assert file.read_bytes() == b"caf\xe9 one"
+
+
+async def test_a_line_that_is_not_there_or_too_far_away_is_said(tmp_path: Path) -> None:
+    read = Read(sandbox(tmp_path))
+    (tmp_path / "f").write_text("one\n")
+    assert (await used(read, path="f", offset=9)).error == "f has no line 9: it is shorter."
+    (tmp_path / "empty").write_text("")
+    assert await used(read, path="empty") == ToolResult(success=True)
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    assert "Too large to reach that line" in (await used(read, path="huge", offset=1 << 40)).error
+
+
 # -- todos -------------------------------------------------------------------------------------
 
 

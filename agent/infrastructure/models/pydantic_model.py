@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -55,6 +56,7 @@ SILENCE = 120.0
 RETRY_BUDGET = 10.0
 MAX_RETRIES = 3
 _CLOSING = 5.0
+_CUTS: dict[str, Literal["length", "filter"]] = {"length": "length", "content_filter": "filter"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +187,7 @@ class _Pieces:
 
     def _done(self, stream: StreamedResponse) -> ResponseDone:
         scripted = self._model.is_scripted
-        if stream.finish_reason is None and not scripted:
+        if stream.finish_reason in (None, "error") and not scripted:
             raise self._model.explain.cut()
         response = stream.get()
         # The library guesses tokens for a function; a script uses none, and that is what is told.
@@ -198,6 +200,7 @@ class _Pieces:
             cached_input_tokens=usage.cache_read_tokens,
             cost=list_price(response) if self._model.has_known_prices else None,
             opaque=opaque_of(response),
+            cut=_CUTS.get(stream.finish_reason or ""),
         )
 
 

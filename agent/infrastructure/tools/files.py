@@ -1,5 +1,6 @@
 """Read, Write and Edit: text files inside the sandbox, whole or not at all."""
 
+import errno
 import os
 import uuid
 from collections.abc import Callable
@@ -21,6 +22,8 @@ MAX_LINES = 2000
 MAX_BYTES = 48 * 1024
 # Edit reads the whole file; beyond this a model has no business with it.
 MAX_EDITED = 10 * 1024 * 1024
+# What Read goes past to reach its first line.
+MAX_SKIPPED = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +87,39 @@ class Read:
         if not path.is_file():
             what = "is a folder; use Glob" if path.is_dir() else "does not exist as a file"
             return ToolResult(success=False, error=f"{wanted.path} {what}.")
-        lines: list[bytes] = []
-        size, more = 0, False
         with _opened(self._sandbox, path) as file:
-            for number in range(1, wanted.offset + wanted.limit + 1):
-                line = file.readline(MAX_BYTES)
-                if not line:
-                    break
-                if number < wanted.offset:
-                    continue
-                if number >= wanted.offset + wanted.limit or size + len(line) > MAX_BYTES:
-                    more = True
-                    break
-                lines.append(line)
-                size += len(line)
+            lines, more = _lines(file, wanted)
         data = b"".join(lines)
         if b"\0" in data:
             return ToolResult(success=False, error=f"{wanted.path} is not a text file.")
+        if not lines and wanted.offset > 1:
+            error = f"{wanted.path} has no line {wanted.offset}: it is shorter."
+            return ToolResult(success=False, error=error)
         text = data.decode("utf-8", "replace")
         if more:
             text += f"\n[There is more: go on with offset {wanted.offset + len(lines)}]"
         return ToolResult(success=True, output=text)
+
+
+def _lines(file: BinaryIO, wanted: _ReadArguments) -> tuple[list[bytes], bool]:
+    """What is asked for, as far as it fits, and whether there is more. Raises OSError."""
+    lines: list[bytes] = []
+    size, skipped = 0, 0
+    for number in range(1, wanted.offset + wanted.limit + 1):
+        line = file.readline(MAX_BYTES)
+        if not line:
+            break
+        if number < wanted.offset:
+            skipped += len(line)
+            if skipped > MAX_SKIPPED:
+                reason = "Too large to reach that line; try `sed` or `tail` in Bash"
+                raise OSError(errno.EFBIG, reason, wanted.path)
+            continue
+        if number >= wanted.offset + wanted.limit or size + len(line) > MAX_BYTES:
+            return lines, True
+        lines.append(line)
+        size += len(line)
+    return lines, False
 
 
 class _WriteArguments(Arguments):
@@ -187,7 +202,8 @@ class Edit:
             text = data.decode("utf-8")
         except UnicodeDecodeError:
             return ToolResult(success=False, error=f"{wanted.path} is not a UTF-8 text file.")
-        count = text.count(wanted.old)
+        old, new = _in_the_files_lines(text, wanted)
+        count = text.count(old)
         if count == 0:
             error = f"{wanted.path} does not have that text. Read it again, and mind white space."
             return ToolResult(success=False, error=error)
@@ -197,12 +213,19 @@ class Edit:
                 " `all`."
             )
             return ToolResult(success=False, error=error)
-        changed = text.replace(wanted.old, wanted.new).encode()
+        changed = text.replace(old, new).encode()
         if not replace_file(self._sandbox, path, changed, seen=seen):
             error = f"{wanted.path} was changed by somebody else meanwhile. Read it again."
             return ToolResult(success=False, error=error)
         places = "1 place" if count == 1 else f"{count} places"
         return ToolResult(success=True, output=f"Changed {places} in {wanted.path}.")
+
+
+def _in_the_files_lines(text: str, wanted: _EditArguments) -> tuple[str, str]:
+    """Old and new with the line ends of the file: a model does not see those of Windows."""
+    if "\r" in wanted.old + wanted.new or text.count("\n") != text.count("\r\n"):
+        return wanted.old, wanted.new
+    return wanted.old.replace("\n", "\r\n"), wanted.new.replace("\n", "\r\n")
 
 
 def _opened(sandbox: Sandbox, path: Path) -> BinaryIO:

@@ -6,6 +6,7 @@ names the setting.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, cast
 
@@ -19,6 +20,7 @@ from agent.domain.subagents import Limits
 from agent.equipment import DEFAULT_MAX_TURNS, Equipment, StartFailed
 from agent.infrastructure.archive import ProjectArchive
 from agent.infrastructure.instruction_files import project_instructions
+from agent.infrastructure.surroundings import surroundings
 from agent.infrastructure.tools.sandbox import OutsideSandbox, Sandbox
 from agent.infrastructure.tools.skills import ReadSkill
 from agent.instructions import instructions
@@ -125,6 +127,7 @@ class Preparation:
                 agent.custom_instructions,
                 project=project_instructions(self.project_dir, self.log),
                 skills=told_of(skills),
+                surroundings=surroundings(self.project_dir, datetime.now().astimezone().date()),
                 is_subagent=self.lineage is not None,
             ),
             skills=skills,
