@@ -11,11 +11,12 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
-from anyio.abc import SocketStream
+from anyio.abc import SocketStream, TaskStatus
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.relay import processor_seconds
@@ -104,12 +105,20 @@ async def paced(daemon: TourDaemon) -> None:
 
 
 async def flooded(daemon: TourDaemon) -> None:
-    """What a line costs the daemon, with nobody else there, and on top for each transport."""
+    """What a line costs the daemon: on each transport with nobody else there, and on both."""
     lines = 50_000
     pid = daemon.process.pid
     http: list[float] = []
+    ws: list[float] = []
     both: list[float] = []
     for number in range(ROUNDS):
+        async with follower(daemon) as socket:
+            before = processor_seconds(pid)
+            message = {"id": f"q-w{number}", "role": "user", "content": f"{lines} 0"}
+            given = {"threadId": "bench", "runId": f"w{number}", "messages": [message]}
+            await socket.send(json.dumps({"type": "run_agent_input", "input": given}))
+            await follow_to_end(socket, [])
+            ws.append(lines / (processor_seconds(pid) - before))
         before = processor_seconds(pid)
         async with post(daemon, "run", f"{lines} 0", f"f{number}") as stream:
             await read_to_end(stream, [])
@@ -121,7 +130,9 @@ async def flooded(daemon: TourDaemon) -> None:
             async with post(daemon, "run", f"{lines} 0", f"b{number}") as stream:
                 await read_to_end(stream, [])
         both.append(lines / (processor_seconds(pid) - before))
-    figure("lines to one HTTP client, per core", http, "/s")
+    middle = sorted(ws)[len(ws) // 2]
+    ratio = f"{sorted(http)[len(http) // 2] / middle:.2f} x the WebSocket ({middle:,.0f})"
+    figure("lines to one HTTP client, per core", http, "/s", ratio)
     figure("lines to one HTTP and one WebSocket client, per core", both, "/s")
 
 
@@ -144,17 +155,27 @@ async def started(daemon: TourDaemon) -> None:
 
 
 async def many(daemon: TourDaemon) -> None:
-    """What an open stream costs in memory."""
+    """What an open stream costs in memory, and how long all of them take to be there."""
     pid = daemon.process.pid
-    async with AsyncExitStack() as kept:
-        run = await kept.enter_async_context(post(daemon, "run", "600 5", "long"))
+
+    async def look(number: int, *, task_status: TaskStatus[None]) -> None:
+        async with post(daemon, "connect", "", f"c{number}") as stream:
+            told = b""
+            while b"MESSAGES_SNAPSHOT" not in told:
+                told += await stream.receive(65536)
+            task_status.started()
+            await anyio.sleep_forever()
+
+    async with post(daemon, "run", "6000 5", "long") as run, anyio.create_task_group() as tasks:
         await run.receive(65536)
-        before = resident(pid)
-        for number in range(STREAMS):
-            stream = await kept.enter_async_context(post(daemon, "connect", "", f"c{number}"))
-            await stream.receive(65536)
+        before, begun = resident(pid), time.monotonic()
+        async with anyio.create_task_group() as opening:
+            for number in range(STREAMS):
+                opening.start_soon(tasks.start, partial(look, number))
+        there = f"all there after {time.monotonic() - begun:.1f} s"
         cost = (resident(pid) - before) / STREAMS
-    figure(f"memory a stream, {STREAMS} open", [cost], "KiB")
+        figure(f"memory a stream, {STREAMS} open", [cost], "KiB", there)
+        tasks.cancel_scope.cancel()
 
 
 def resident(pid: int) -> float:
@@ -170,12 +191,13 @@ async def measure(root: Path) -> None:
         "ROOST_BINDING__OUTBOX_FRAMES": "100000000",
         "ROOST_BINDING__OUTBOX_BYTES": "4000MiB",
     }
-    home = RoostHome(root / "strange")
-    home.path.mkdir()
-    async with a_daemon(home, **settings) as daemon:
-        await paced(daemon)
-        await flooded(daemon)
-        await many(daemon)
+    for name, parts in (("strange", (paced, flooded)), ("fresh", (many,))):
+        home = RoostHome(root / name)
+        home.path.mkdir()
+        # Memory is measured where nothing was freed that could be used again.
+        async with a_daemon(home, **settings) as daemon:
+            for part in parts:
+                await part(daemon)
     home = RoostHome(root / "own")
     home.path.mkdir()
     async with a_daemon(home) as daemon:

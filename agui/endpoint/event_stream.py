@@ -4,7 +4,7 @@ Lines end with LF only, since the usual clients split on nothing else. `id:` is 
 thread's events, for those who come back; what has none is not in them.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, cast
 
 import anyio
@@ -33,12 +33,14 @@ class Connection(Protocol):
     def abort(self) -> None: ...
 
 
-def framed(events: Iterable[bytes], cursor: Cursor | None = None) -> bytes:
+def framed(events: Sequence[bytes], cursor: Cursor | None = None) -> bytes:
     """Events that came of one line. The last one carries the line's place."""
-    frames = [b"data: " + event + b"\n\n" for event in events]
-    if frames and cursor is not None:
-        frames[-1] = f"id: {cursor.generation}:{cursor.sequence}\n".encode() + frames[-1]
-    return b"".join(frames)
+    if not events:
+        return b""
+    frames = b"".join([b"data: %b\n\n" % event for event in events[:-1]])
+    if cursor is not None:
+        frames += b"id: %b:%d\n" % (cursor.generation.encode(), cursor.sequence)
+    return b"%bdata: %b\n\n" % (frames, events[-1])
 
 
 def parse_cursor(value: str | None) -> Cursor | None:

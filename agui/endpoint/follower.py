@@ -36,21 +36,23 @@ class HttpFollower:
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     def deliver(self, frame: bytes, cursor: Cursor | None) -> None:
-        if self.has_ended is not None:
-            return
         if cursor is not None:
-            self._live += 1
-            self._live_bytes += len(frame)
-            too_much = self._live > self.max_frames or self._live_bytes > self.max_bytes
-            if too_much and self.is_writing:
-                self.end("it did not keep up with its events")
-                return
-        self._frames.append((frame, cursor))
-        self._news.set()
+            self.deliver_row(((frame, cursor),))
+        elif self.has_ended is None:
+            self._frames.append((frame, None))
+            self._news.set()
 
     def deliver_row(self, events: Sequence[tuple[bytes, Cursor]]) -> None:
-        for frame, cursor in events:
-            self.deliver(frame, cursor)
+        if self.has_ended is not None:
+            return
+        self._live += len(events)
+        self._live_bytes += sum([len(frame) for frame, _ in events])
+        too_much = self._live > self.max_frames or self._live_bytes > self.max_bytes
+        if too_much and self.is_writing:
+            self.end("it did not keep up with its events")
+            return
+        self._frames += events
+        self._news.set()
 
     def end(self, reason: str) -> None:
         """Take no more frames, and drop what waits."""

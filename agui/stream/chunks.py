@@ -6,6 +6,7 @@ different subagents run side by side, each in a lane of its own.
 """
 
 from dataclasses import dataclass, field
+from typing import cast, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -43,6 +44,7 @@ class BadChunk(ValueError):
 
 
 Chunk = TextMessageChunk | ToolCallChunk | ReasoningMessageChunk
+_CHUNKS = frozenset(get_args(Chunk))
 Opener = TextMessageStart | ToolCallStart | ReasoningMessageStart
 Lane = str | UnsetType
 """A subagent, or UNSET for the agent itself."""
@@ -56,8 +58,8 @@ class ChunkExpander:
 
     def expand(self, event: AnyEvent) -> list[AnyEvent]:
         """What the event stands for. Raises BadChunk."""
-        if isinstance(event, Chunk):
-            return self._chunk(event)
+        if type(event) in _CHUNKS:
+            return self._chunk(cast(Chunk, event))
         if not self._lanes:
             return [event]
         match event:

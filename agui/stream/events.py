@@ -487,17 +487,36 @@ def read_event(line: bytes) -> AnyEvent | None:
         if _has_unknown(_kind, "type", line, TYPES):
             return None
         raise BadEvent(_words(exc)) from exc
+    if event.raw_event is not UNSET:
+        _check_no_null(event.raw_event, "rawEvent")
+    if type(event) in _LOOKED_INTO:
+        _look_into(event)
+    return event
+
+
+def _look_into(event: AnyEvent) -> None:
+    """Strip what the protocol does not know, and refuse null where any JSON but that may be."""
     match event:
         case MessagesSnapshot():
             event.messages = known_messages(event.messages)
-        case RunStarted() if event.input is not UNSET:
-            event.input.messages = known_messages(event.input.messages)
         case ToolCallResult():
             event.content = known_parts(event.content)
+        case RunFinished() | SubagentFinished():
+            _check_no_null(event.result, "result")
+        case RunStarted(input=InputEcho() as echo):
+            echo.messages = known_messages(echo.messages)
+            _check_no_null(echo.state, "input.state")
+            _check_no_null(echo.forwarded_props, "input.forwardedProps")
+            for entry in echo.resume or ():
+                _check_no_null(entry.payload, "input.resume.payload")
         case _:
             pass
-    _check_no_nulls(event)
-    return event
+
+
+_LOOKED_INTO = frozenset(
+    {MessagesSnapshot, ToolCallResult, RunFinished, SubagentFinished, RunStarted}
+)
+"""Every other type is as it should be once it was read: most lines are of one of those."""
 
 
 def known_messages(messages: list[Raw]) -> list[Raw]:
@@ -552,21 +571,6 @@ def _has_unknown(
         return getattr(decoder.decode(line), name) not in known
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
-
-
-def _check_no_nulls(event: AnyEvent) -> None:
-    """Fields of any JSON that are optional: there they are absent, and never null."""
-    _check_no_null(event.raw_event, "rawEvent")
-    match event:
-        case RunFinished() | SubagentFinished():
-            _check_no_null(event.result, "result")
-        case RunStarted(input=InputEcho() as echo):
-            _check_no_null(echo.state, "input.state")
-            _check_no_null(echo.forwarded_props, "input.forwardedProps")
-            for entry in echo.resume or ():
-                _check_no_null(entry.payload, "input.resume.payload")
-        case _:
-            pass
 
 
 def _check_no_null(value: Raw | UnsetType, name: str) -> None:

@@ -57,6 +57,7 @@ from agui.stream.events import (
 )
 from agui.stream.json_patch import BadPatch
 
+_ABOUT_RUNS = frozenset({RunStarted, RunFinished, RunError})
 _NO_TEXT = (ActivityMessage, ReasoningMessage, ToolMessage)
 
 Owner = str | UnsetType
@@ -128,20 +129,16 @@ class StreamGuard:
     def take(self, event: AnyEvent) -> list[AnyEvent]:
         """What may leave of it, in order: itself, mostly."""
         run = self._run
+        kind = type(event)
         try:
-            if isinstance(event, RunStarted):
-                return self._start(event)
+            if kind in _ABOUT_RUNS:
+                return self._about_run(run, event)
             if run is None:
                 self.dropped += 1
                 return []
-            if isinstance(event, RunFinished):
-                return self._finish(run, event)
-            if isinstance(event, RunError):
-                self._end()
-                return [msgspec.structs.replace(event, usage=_sound(event.usage))]
             if isinstance(event, Tagged) and event.subagent_run_id is not UNSET:
                 run.tags.add(event.subagent_run_id)
-            check = self._CHECKS.get(type(event))
+            check = self._CHECKS.get(kind)
             if check is not None and check(self, run, event) is False:
                 self.dropped += 1
                 return []
@@ -159,6 +156,19 @@ class StreamGuard:
         return [RunError(message=text, code=code)]
 
     # Runs
+
+    def _about_run(self, run: _Run | None, event: AnyEvent) -> list[AnyEvent]:
+        match event:
+            case RunStarted():
+                return self._start(event)
+            case RunFinished() if run is not None:
+                return self._finish(run, event)
+            case RunError() if run is not None:
+                self._end()
+                return [msgspec.structs.replace(event, usage=_sound(event.usage))]
+            case _:
+                self.dropped += 1
+                return []
 
     def _start(self, event: RunStarted) -> list[AnyEvent]:
         before = self.fail("a run began inside a run") if self._run else []

@@ -29,6 +29,7 @@ class _Ends(msgspec.Struct):
 
 
 _ends = msgspec.json.Decoder(_Ends)
+_ENDS = frozenset({RunFinished, RunError})
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class Outgoing:
         if event is None:
             self.unknown += 1
             return []
-        if isinstance(event, RunError) and bytes(_ends.decode(line).runId) == b"null":
+        if type(event) is RunError and bytes(_ends.decode(line).runId) == b"null":
             return []  # it answers somebody, and ends no run
         return self._sent(self._guarded(event, len(line)))
 
@@ -76,7 +77,7 @@ class Outgoing:
         return self._sent([RunError(message=text, code=BAD_STREAM)])
 
     def _guarded(self, event: AnyEvent, size: int) -> list[AnyEvent]:
-        if isinstance(event, RunStarted | RunFinished):
+        if isinstance(event, (RunStarted, RunFinished)):
             event.run_id = self._renamed.get(event.run_id, event.run_id)
         if size > MOST_BYTES:
             if not isinstance(event, RunStarted):
@@ -86,11 +87,13 @@ class Outgoing:
             expanded = self._expander.expand(event)
         except BadChunk as exc:
             return self.guard.fail(str(exc))
+        if len(expanded) == 1:
+            return self.guard.take(expanded[0])
         return [each for part in expanded for each in self.guard.take(part)]
 
     def _sent(self, events: list[AnyEvent]) -> list[bytes]:
         if events:
-            self.has_ended = isinstance(events[-1], RunFinished | RunError)
+            self.has_ended = type(events[-1]) in _ENDS
         if self.downgrade is not None:
             events = [self.downgrade(event) for event in events]
         return [encode(event) for event in events]

@@ -1,6 +1,6 @@
 """The programs of roost, their composition roots, and the public door for programs that embed it.
 
-    from roost import AgentConnection, connect
+    from roost import AgentConnection, Reducer, connect
 
 The names are loaded when they are used: every program of roost imports this package, and most of
 them need neither.
@@ -9,10 +9,11 @@ them need neither.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agui.stream.reducer import Reducer as Reducer
     from connection.port import AgentConnection as AgentConnection
     from roost.embedded.connecting import connect as connect
 
-__all__ = ["AgentConnection", "connect"]
+__all__ = ["AgentConnection", "Reducer", "connect"]
 
 
 def __getattr__(name: str) -> object:
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> object:
         from connection.port import AgentConnection
 
         return AgentConnection
+    if name == "Reducer":
+        from agui.stream.reducer import Reducer
+
+        return Reducer
     raise AttributeError(f"module 'roost' has no attribute {name!r}")

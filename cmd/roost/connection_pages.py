@@ -53,6 +53,10 @@ process can't promise for itself, it does not: a session in it ends with it, and
 resync without a snapshot means that nothing was missed for good: keep what is shown, since the
 missed events follow. `Closed` comes once, and nothing after it.
 
+**Messages and state** out of all that: `from roost import Reducer`. It begins with a snapshot
+(`Reducer.beginning_with(snapshot.messages, state)`) and takes each event (`take`); its `messages`
+and `state` are then what every AG-UI client holds. `Unplaceable` says that an event is missing.
+
 An operation that is not built raises `CapabilityUnavailable` with the capability that it lacks; it
 sends nothing. Of the events, `ExtensionUiRequest` and `HeartbeatsChanged` are typed and sent by
 nobody yet.

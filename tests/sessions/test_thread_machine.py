@@ -27,7 +27,7 @@ from sessions.domain.ports import TakeLines
 from sessions.domain.settings import RegistrySettings
 from sessions.domain.thread import Orders, Phase, Thread
 from sessions.domain.waiting import Held
-from tests.support.agui_model import Reducer, Verifier, judged
+from tests.support.agui_model import Verifier, judged, nothing_held, snapshot_of
 from tests.support.fakes import FakeClient
 from tests.support.scenes import line, message, resume
 
@@ -66,7 +66,7 @@ class ThreadMachine(RuleBasedStateMachine):
         self.now = 0.0
         self.count = 0
         self.written: set[bytes] = set()
-        self.truth = Reducer()
+        self.truth = nothing_held()
         self.run: str | None = None
         self.open: dict[str, str] = {}
         self.asked: str | None = None
@@ -94,8 +94,8 @@ class ThreadMachine(RuleBasedStateMachine):
     def _says(self, *events: dict[str, Any]) -> None:
         lines: list[bytes] = []
         for event in events:
-            self.truth.feed(event)
             lines.append(json.dumps(event, separators=(",", ":")).encode())
+            self.truth.take(lines[-1])
         self.written.update(lines)
         self.thread.take_lines(lines, self.now)
 
@@ -126,7 +126,7 @@ class ThreadMachine(RuleBasedStateMachine):
         assert self.worker is not None
         assert index is not None
         del self.worker.sent[index]
-        event = self.truth.snapshot()
+        event = snapshot_of(self.truth)
         raw = json.dumps(event, separators=(",", ":")).encode()
         self.written.add(raw)
         answered = self.openers.pop(0)
@@ -323,11 +323,11 @@ class ThreadMachine(RuleBasedStateMachine):
             if not received or client in self.openers or client in self.failed:
                 continue
             events = [json.loads(raw) for raw, _ in received]
-            verifier, reducer = Verifier(), Reducer()
+            verifier, reducer = Verifier(), nothing_held()
             for event in judged(events):
                 verifier.feed(event)
-            for event in events:
-                reducer.feed(event)
+            for raw, _ in received:
+                reducer.take(raw)
             assert reducer.messages == self.truth.messages
             assert verifier.run == self.run
             if reducer.state is not None:

@@ -1,12 +1,14 @@
-"""A small model of an AG-UI client: what it must refuse, and what it ends up showing.
+"""A small model of an AG-UI client: what it must refuse, and what it holds in the end.
 
 Ours, from the protocol's rules; the independent verifier judges real recordings elsewhere.
 """
 
-import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+from agui.stream.documents import Documents
+from agui.stream.reducer import Reducer
 
 Event = dict[str, Any]
 
@@ -68,67 +70,14 @@ class Verifier:
             raise Violation(what)
 
 
-@dataclass
-class Reducer:
-    """Messages and state as a client shows them."""
+def nothing_held() -> Reducer:
+    """A holder that was told nothing yet: not even an empty state, so that no patch applies."""
+    return Reducer(documents=Documents(state=None))
 
-    messages: list[Event] = field(default_factory=list[Event])
-    state: Any = None
 
-    def feed(self, event: Event) -> None:
-        match event["type"]:
-            case "MESSAGES_SNAPSHOT":
-                self.messages = copy.deepcopy(event["messages"])
-            case "TEXT_MESSAGE_START":
-                self._message(event["messageId"], role="assistant", content="")
-            case "REASONING_MESSAGE_START":
-                self._message(event["messageId"], role="reasoning", content="")
-            case "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT":
-                self._message(event["messageId"])["content"] += event["delta"]
-            case "TOOL_CALL_START":
-                self._call(event["toolCallId"], event["toolCallName"])
-            case "TOOL_CALL_ARGS":
-                self._call(event["toolCallId"])["arguments"] += event["delta"]
-            case "TOOL_CALL_RESULT":
-                message = self._message(event["messageId"], role="tool", content="")
-                message["content"] = event["content"]
-            case "STATE_SNAPSHOT":
-                self.state = copy.deepcopy(event["snapshot"])
-            case "STATE_DELTA":
-                for step in event["delta"]:
-                    assert step["op"] == "add"
-                    if self.state is None:
-                        raise Violation("a patch without a state")
-                    self.state[step["path"][1:]] = step["value"]
-            case "ACTIVITY_SNAPSHOT":
-                message = self._message(event["messageId"], role="activity", content={})
-                message["content"] = copy.deepcopy(event["content"])
-            case "ACTIVITY_DELTA":
-                message = self._message(event["messageId"])
-                for step in event["patch"]:
-                    message["content"][step["path"][1:]] = step["value"]
-            case _:
-                pass
-
-    def snapshot(self) -> Event:
-        return {"type": "MESSAGES_SNAPSHOT", "messages": copy.deepcopy(self.messages)}
-
-    def _message(self, message_id: str, **new: Any) -> Event:
-        for message in self.messages:
-            if message["id"] == message_id:
-                return message
-        if not new:
-            raise Violation(f"{message_id} is unknown")
-        self.messages.append({"id": message_id, **new})
-        return self.messages[-1]
-
-    def _call(self, call_id: str, name: str | None = None) -> Event:
-        for message in self.messages:
-            if message["id"] == call_id:
-                return message
-        if name is None:
-            raise Violation(f"{call_id} is unknown")
-        return self._message(call_id, role="call", name=name, arguments="")
+def snapshot_of(held: Reducer) -> Event:
+    """What a worker that holds this answers an open with."""
+    return {"type": "MESSAGES_SNAPSHOT", "messages": held.messages}
 
 
 def judged(events: Iterable[Event]) -> list[Event]:

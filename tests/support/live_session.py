@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from agui.stream.reducer import Unplaceable
 from connection.events import (
     Closed,
     ConnectionEvent,
@@ -23,8 +24,9 @@ from connection.events import (
     SessionStatus,
 )
 from connection.shapes import SessionState, Snapshot
+from roost import Reducer
 from sessions.domain.keys import ThreadKey, ThreadOptions
-from tests.support.agui_model import Reducer, Violation
+from tests.support.agui_model import nothing_held
 from tests.support.fakes import FakeLauncher, FakeWorker
 from tests.support.scenes import READY
 from tests.support.scenes import line as line_of
@@ -38,7 +40,7 @@ class LiveWorker(FakeWorker):
 
     def __init__(self, pid: int) -> None:
         super().__init__(pid)
-        self.model = Reducer()
+        self.model = nothing_held()
         self.effects: Counter[str] = Counter()
         self.answers_prompts = True
         self.refused: frozenset[str] = frozenset()
@@ -60,8 +62,9 @@ class LiveWorker(FakeWorker):
 
     def say(self, type_: str, **fields: Any) -> None:
         """One event: to the model, and to whoever follows."""
-        self.model.feed({"type": type_, **fields})
-        self.says(line_of(type_, **fields))
+        said = line_of(type_, **fields)
+        self.model.take(said)
+        self.says(said)
 
     def answer_prompts_now(self) -> None:
         """Tell what became of the prompts that were not answered."""
@@ -126,7 +129,7 @@ class LiveLauncher(FakeLauncher):
 class Screen:
     """What a user interface shows that follows the rules of the port."""
 
-    model: Reducer = field(default_factory=Reducer)
+    model: Reducer = field(default_factory=nothing_held)
     told: list[ConnectionEvent] = field(default_factory=list[ConnectionEvent])
     closed: Closed | None = None
     last_status: SessionState | None = None
@@ -161,17 +164,16 @@ class Screen:
         news.set()
 
     def show(self, snapshot: Snapshot) -> None:
-        self.model = Reducer(messages=[json.loads(bytes(m)) for m in snapshot.messages])
-        if snapshot.state.worker is not None and snapshot.state.worker.state:
-            # Between runs nobody says the state in an event.
-            self.model.state = dict(snapshot.state.worker.state)
+        # Between runs nobody says the state in an event.
+        state = snapshot.state.worker.state if snapshot.state.worker else None
+        self.model = Reducer.beginning_with(snapshot.messages, dict(state) if state else None)
         for event in snapshot.events:
             self._feed(event)
 
     def _feed(self, event: bytes) -> None:
         try:
-            self.model.feed(json.loads(event))
-        except Violation as exc:
+            self.model.take(event)
+        except Unplaceable as exc:
             self.violations.append(exc)
 
     async def until_back(self, outages: int) -> None:

@@ -16,8 +16,9 @@ import anyio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from agui.stream.reducer import Reducer, Unplaceable
 from roost.demo.daemon import TourDaemon
-from tests.support.agui_model import Reducer, Verifier, Violation
+from tests.support.agui_model import Verifier, Violation, nothing_held
 from tests.support.storm_digest import digest_of
 
 WORKER = shlex.join([sys.executable, "-m", "tests.support.workers.storm"])
@@ -67,7 +68,7 @@ class Storm:
                 socket.transport.abort()
 
     async def _follow(self, socket: ClientConnection, events: int) -> None:
-        shown, verifier = Reducer(), Verifier()
+        shown, verifier = nothing_held(), Verifier()
         began = False
         try:
             async for frame in socket:
@@ -75,22 +76,24 @@ class Storm:
                 if event["type"] == "storm_over":
                     return
                 if event["type"] == "MESSAGES_SNAPSHOT":
-                    shown, began = Reducer(), True
+                    shown, began = nothing_held(), True
                 elif not began:
                     continue
-                self._take(shown, verifier, event)
+                self._take(shown, verifier, event, frame)
                 events -= 1
                 if events <= 0 and self.cuts < self.cuts_wanted:
                     return
         except ConnectionClosed:
             return
 
-    def _take(self, shown: Reducer, verifier: Verifier, event: dict[str, Any]) -> None:
+    def _take(
+        self, shown: Reducer, verifier: Verifier, event: dict[str, Any], frame: str | bytes
+    ) -> None:
         try:
-            shown.feed(event)
+            shown.take(frame.encode() if isinstance(frame, str) else frame)
             if event["type"].isupper() and event["type"] != "MESSAGES_SNAPSHOT":
                 verifier.feed(event)
-        except Violation as exc:
+        except (Violation, Unplaceable) as exc:
             self.wrong.append(str(exc))
         if event["type"] == "RUN_FINISHED":
             self.runs_compared += 1

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from tests.support.agui_model import Reducer
+from agui.stream.reducer import Reducer
 
 
 def digest_of(shown: Reducer) -> str:

@@ -1,9 +1,11 @@
 """Many clients at once, and what the daemon's end makes of them."""
 
 from contextlib import AsyncExitStack
+from functools import partial
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
 
 from tests.agui.endpoint.front_end import Body, FrontEnd, a_front_end
 from tests.agui.endpoint.staged import Stage, a_staged_endpoint
@@ -55,18 +57,24 @@ async def test_two_hundred_connects_at_once_are_each_told_the_whole_run() -> Non
 
 
 async def test_a_stop_of_the_daemon_ends_a_hundred_streams_cleanly() -> None:
-    async with AsyncExitStack() as kept:
-        bodies: list[Body] = []
-        async with a_staged_endpoint() as daemon:
-            front = await kept.enter_async_context(a_front_end(daemon))
+    ends: list[list[str]] = []
+
+    async def look(front: FrontEnd, number: int, *, task_status: TaskStatus[None]) -> None:
+        async with front.streams("connect", front.input(runId=f"look{number}")) as body:
+            await body.until("MESSAGES_SNAPSHOT")
+            task_status.started()
+            await body.rest()  # the body has its end: it is not cut off
+            ends.append(body.types)
+
+    kept = AsyncExitStack()
+    async with kept, anyio.create_task_group() as tasks, a_staged_endpoint() as daemon:
+        front = await kept.enter_async_context(a_front_end(daemon))
+        async with front.streams("run", front.input("hello")) as body:
+            await body.until("RUN_STARTED")
+        async with anyio.create_task_group() as opening:
             for number in range(STREAMS):
-                given = front.input("hello", runId=f"r{number}", threadId=f"t{number}")
-                body = await kept.enter_async_context(front.streams("run", given))
-                await body.until("RUN_STARTED")
-                bodies.append(body)
-        for body in bodies:
-            events = await body.rest()  # the body has its end, which is not cut off
-            assert [event["type"] for event in events] == ["RUN_STARTED"]
+                opening.start_soon(tasks.start, partial(look, front, number))
+    assert ends == [["RUN_STARTED", "MESSAGES_SNAPSHOT"]] * STREAMS
 
 
 async def test_requests_that_wait_when_the_daemon_stops_are_refused_and_told_why() -> None:

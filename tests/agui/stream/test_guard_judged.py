@@ -43,18 +43,3 @@ def test_what_leaves_always_passes_the_published_client(
     said = body(outgoing, lines)
     verdict = judge(said, OLD if old else PRESENT)
     assert verdict.problems == [], said.decode()
-
-
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(lines=plausible_streams())
-def test_the_state_that_patches_are_checked_against_is_the_one_that_the_client_holds(
-    judge: StreamJudge, lines: list[bytes]
-) -> None:
-    """Another one would refuse a good patch, or let a bad one through."""
-    outgoing = Outgoing(StreamGuard("t1"))
-    said = body(outgoing, lines)
-    assert outgoing.guard.documents.state == judge(said).state, said.decode()

@@ -10,18 +10,20 @@ import threading
 import time
 from typing import Any
 
-from tests.support.agui_model import Reducer
+from agui.stream.reducer import Reducer
+from tests.support.agui_model import snapshot_of
 from tests.support.storm_digest import digest_of
 
 _lock = threading.Lock()
-_shown = Reducer(state={})
+_shown = Reducer()
 
 
 def emit(event: dict[str, Any]) -> None:
     """One line, which the model of what clients show has taken in."""
     with _lock:
-        _shown.feed(event)
-        sys.stdout.write(json.dumps(event, separators=(",", ":")) + "\n")
+        line = json.dumps(event, separators=(",", ":"))
+        _shown.take(line.encode())
+        sys.stdout.write(line + "\n")
         sys.stdout.flush()
     time.sleep(0.001)
 
@@ -62,7 +64,7 @@ def main() -> None:
         frame = json.loads(line)
         if frame["type"] == "resume_conversation":
             with _lock:
-                snapshot = _shown.snapshot()
+                snapshot = snapshot_of(_shown)
                 sys.stdout.write(json.dumps(snapshot, separators=(",", ":")) + "\n")
                 sys.stdout.flush()
         elif frame["type"] == "run_agent_input":
