@@ -127,10 +127,14 @@ class Response:
 
     def _own(self, call_id: str) -> str:
         """The call's id, or another if the conversation has it: some servers count from zero."""
-        if call_id not in self._rec.conversation.calls and call_id not in self._framing.call_ids:
+        if (
+            call_id
+            and call_id not in self._rec.conversation.calls
+            and call_id not in self._framing.call_ids
+        ):
             return call_id
         self._has_own_ids = True
-        return f"{call_id}-{self._say.new_id()}"
+        return f"{call_id or 'call'}-{self._say.new_id()}"
 
     async def _tell(self, event: Event) -> None:
         if isinstance(event, TextMessageEnd | ReasoningMessageEnd):

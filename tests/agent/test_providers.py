@@ -42,7 +42,7 @@ from tests.agent.support.google_server import (
     google_text,
     google_thought,
 )
-from tests.agent.support.provider_server import Chunks, ProviderServer, Status, provider_server
+from tests.agent.support.provider_server import Chunks, ProviderServer, Status, provider_server, sse
 
 KEY = "secret-0123456789abcdef"
 QUESTION = Message(id="m1", role="user", content="hello")
@@ -306,6 +306,46 @@ async def test_a_cut_stream_is_an_error_and_never_a_whole_answer(
     ]
     assert failed.code == "model_cut"
     assert len(server.asked) == 1  # what was told is not told again
+
+
+ODD: dict[str, list[bytes]] = {
+    "no JSON": [b"data: {nonsense\n\n"],
+    "a list": [b"data: [1,2]\n\n"],
+    "null": [b"data: null\n\n"],
+    "nothing in it": [b"data: {}\n\n"],
+    "a page": [b"<html><body>Sign in</body></html>"],
+    "no bytes": [],
+    "no text": [b"data: \xff\xfe\n\n"],
+    "a number for text": [sse({"candidates": [{"content": {"parts": [{"text": 5}]}}]})],
+    "an unknown part": [
+        sse({"candidates": [{"content": {"parts": [{"x": 1}]}, "finishReason": "STOP"}]})
+    ],
+    "a delta of nothing": [
+        sse(
+            {
+                "type": "content_block_delta",
+                "index": 9,
+                "delta": {"type": "text_delta", "text": "x"},
+            }
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(
+    "model", ["anthropic:claude-haiku-4-5", "google:gemini-2.5-flash", "openai:m"]
+)
+async def test_whatever_a_server_sends_in_place_of_an_answer_is_one_clear_failure(
+    model: str, odd: str
+) -> None:
+    """Who is hurt: who set the address of something else, and reads that roost has a bug."""
+    provider = model.partition(":")[0]
+    with serving(Chunks(tuple(ODD[odd]))) as server:
+        access = {provider: ProviderAccess(server.url, KEY)}
+        failed = await failure_of(find_model(model, access, counting_ids(), FakeLog()))
+    assert failed.code in ("model_failed", "model_cut")
+    assert "The conversation is safe" in str(failed)
 
 
 @pytest.mark.parametrize("dialect", [ANTHROPIC, GOOGLE], ids=["anthropic", "google"])

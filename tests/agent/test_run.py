@@ -429,6 +429,18 @@ async def test_an_answer_that_is_not_whole_says_so(pieces: Sequence[Piece], word
         assert words not in str(read)
 
 
+async def test_a_call_without_an_id_or_a_name_is_answered_all_the_same() -> None:
+    pieces = [CallBegan(0, "", ""), CallBegan(1, "", "Look"), DONE]
+    async with one_session(pieces, says("ok")) as scene:
+        lines = await scene.turn()
+        verified(lines)
+        ids = [str(line["toolCallId"]) for line in lines if line["type"] == "TOOL_CALL_START"]
+        assert len(set(ids)) == 2
+        assert all(ids)
+        results = [str(line["content"]) for line in lines if line["type"] == "TOOL_CALL_RESULT"]
+        assert "There is no tool ''" in results[0]
+
+
 async def test_a_call_that_was_cut_is_not_run_and_the_model_reads_why() -> None:
     half = [
         *calls(("c1", "Do", "whole"))[:-1],

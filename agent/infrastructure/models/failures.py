@@ -19,6 +19,7 @@ from pydantic_ai.exceptions import (
     ModelServerError,
     ModelTimeoutError,
     ModelUnavailableError,
+    UnexpectedModelBehavior,
 )
 
 from agent.domain.ports import ModelFailed
@@ -68,6 +69,14 @@ class Explain:
             "model_cut",
         )
 
+    def not_understood(self) -> ModelFailed:
+        """The server's words made the library stumble."""
+        return ModelFailed(
+            f"{self._where} sent for {self._model} what is not understood. Does it speak the API of"
+            f" {self._provider}? What arrived is kept. {_SAFE}",
+            "model_failed",
+        )
+
     def _words(self, exc: Exception) -> tuple[str, str]:
         detail = _detail(exc)
         match exc:
@@ -102,6 +111,11 @@ class Explain:
                 ), "model_unreachable"
             case ModelAPIError() if "without a `finish_reason`" in exc.message:
                 return str(self.cut()), "model_cut"
+            case UnexpectedModelBehavior() if "without content" in exc.message:
+                return (
+                    f"{self._where} answered {self._model} with nothing. Does it speak the API of"
+                    f" {self._provider}, and is the address right? {_SAFE}"
+                ), "model_failed"
             case ModelConnectionError():
                 return self.cut().args[0] + detail, "model_cut"
             case ModelUnavailableError() | ModelServerError():

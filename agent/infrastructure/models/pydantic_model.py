@@ -171,6 +171,8 @@ class _Pieces:
             self._delay = delay
             model.log("warning", "model_retried", attempt=self._attempt, retry_in=delay)
             return Retrying(self._attempt, delay, str(model.explain.failure(exc)))
+        except Exception as exc:  # however the library stumbles over what a server sends
+            raise self._not_understood(exc) from exc
         self._events = aiter(self._stream)
         return None
 
@@ -184,6 +186,13 @@ class _Pieces:
             raise explain.silence(self._model.silence) from exc
         except (AgentRunError, UserError) as exc:
             raise explain.failure(exc) from exc
+        except Exception as exc:  # however the library stumbles over what a server sends
+            raise self._not_understood(exc) from exc
+
+    def _not_understood(self, exc: Exception) -> ModelFailed:
+        # Its text may hold what was said.
+        self._model.log("warning", "model_not_understood", reason=type(exc).__name__)
+        return self._model.explain.not_understood()
 
     def _done(self, stream: StreamedResponse) -> ResponseDone:
         scripted = self._model.is_scripted
@@ -219,8 +228,9 @@ def _pieces(event: ModelResponseStreamEvent) -> list[Piece]:
         case PartStartEvent(part=ThinkingPart(content=text)):
             return [ReasoningPiece(whole_characters(text))]
         case PartStartEvent(index=index, part=ToolCallPart() as call):
-            call_id, name = map(whole_characters, (call.tool_call_id, call.tool_name))
-            began = CallBegan(index, call_id, name)
+            # A server may leave either out, whatever the type says.
+            call_id, name = call.tool_call_id or "", call.tool_name or ""
+            began = CallBegan(index, whole_characters(call_id), whole_characters(name))
             return [began, ArgumentsPiece(index, _text(call.args))]
         case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
             return [TextPiece(whole_characters(text))]
