@@ -418,12 +418,14 @@ class Run:
         before = self._usage.get(key)
         given = done.input_tokens + (before.input_tokens or 0 if before else 0)
         taken = done.output_tokens + (before.output_tokens or 0 if before else 0)
+        cached = done.cached_input_tokens + (before.cached_input_tokens or 0 if before else 0)
         self._usage[key] = Usage(
             provider=done.provider,
             model=done.model,
             input_tokens=given,
             output_tokens=taken,
             total_tokens=given + taken,
+            cached_input_tokens=cached or None,
         )
 
     async def _settle(self, end: End) -> End:

@@ -429,6 +429,14 @@ async def test_an_answer_that_is_not_whole_says_so(pieces: Sequence[Piece], word
         assert words not in str(read)
 
 
+async def test_what_of_the_input_was_cached_is_told_with_the_run() -> None:
+    cached = replace(DONE, cached_input_tokens=4)
+    calling = [*calls(("c1", "Look", "x"))[:-1], cached]
+    async with one_session(calling, [TextPiece("ok"), cached]) as scene:
+        (usage,) = msgspec.convert((await scene.turn())[-1]["usage"], list[dict[str, object]])
+        assert (usage["inputTokens"], usage["cachedInputTokens"]) == (20, 8)
+
+
 async def test_a_call_without_an_id_or_a_name_is_answered_all_the_same() -> None:
     pieces = [CallBegan(0, "", ""), CallBegan(1, "", "Look"), DONE]
     async with one_session(pieces, says("ok")) as scene:
