@@ -36,6 +36,7 @@ _NO_RESULT = result_text(success=False, error="Not run: the run ended before.")
 def model_messages(request: ModelInput) -> list[ModelMessage]:
     """The conversation for a model. Reads saved images: call it off the event loop."""
     results = {m.tool_call_id: m for m in request.messages if m.role == "tool" and m.tool_call_id}
+    places = {message.id: place for place, message in enumerate(request.messages)}
     found: list[ModelMessage] = []
     done: set[str] = set()
     for message in request.messages:
@@ -45,7 +46,7 @@ def model_messages(request: ModelInput) -> list[ModelMessage]:
             response = request.responses.get(message.id)
             ids = set(response.message_ids) if response else {message.id}
             done |= ids
-            together = [m for m in request.messages if m.id in ids]
+            together = [request.messages[p] for p in sorted(places[i] for i in ids & places.keys())]
             found += _response(together, response, results, request.instructions)
     if not isinstance(found[-1] if found else None, ModelRequest):
         # Nothing new was said (a stop was continued without a word): a request ends with a request.

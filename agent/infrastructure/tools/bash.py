@@ -72,8 +72,9 @@ class Bash:
             name="Bash",
             description=(
                 "Run a shell command in the project's folder and return what it prints (stdout and"
-                " stderr together). It has no input, so it must not ask for any. A command that"
-                f" exits with another code than 0 counts as failed. It is killed after"
+                " stderr together). Each call is a shell of its own and begins in that folder. It"
+                " has no input, so it must not ask for any. A command that exits with another code"
+                " than 0 counts as failed. It is killed after"
                 f" {timeout:.0f} seconds unless another timeout is given; so is everything it left"
                 " in the background, when it ends. Prefer Read, Grep and Glob for looking at files."
             ),
