@@ -438,7 +438,7 @@ async def test_what_of_the_input_was_cached_is_told_with_the_run() -> None:
 
 
 async def test_a_call_without_an_id_or_a_name_is_answered_all_the_same() -> None:
-    pieces = [CallBegan(0, "", ""), CallBegan(1, "", "Look"), DONE]
+    pieces: list[Piece] = [CallBegan(0, "", ""), CallBegan(1, "", "Look"), DONE]
     async with one_session(pieces, says("ok")) as scene:
         lines = await scene.turn()
         verified(lines)
