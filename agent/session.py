@@ -511,6 +511,8 @@ class Session:
         context = await self._compaction.context()
         # Nothing waits from here on: the result is the state at its place among the lines.
         ready = self._supply.ready
+        # What was chosen is known before what it is chosen for is prepared.
+        chosen = self.conversation.choices
         last = self.conversation.last_end
         messages = self.conversation.transcript.visible()
         return {
@@ -520,14 +522,16 @@ class Session:
             "queue": [waiting.message for waiting in self.conversation.queue],
             "state": self.conversation.shared_state(),
             "lastRun": last and self.conversation.end_event(last),
-            "model": ready.model_name if ready else None,
-            "mode": ready.mode if ready else None,
-            "thinking": ready.thinking if ready else None,
+            "model": ready.model_name if ready else chosen.get("model"),
+            "mode": ready.mode if ready else chosen.get("mode"),
+            "thinking": ready.thinking if ready else chosen.get("thinking"),
             "name": self.conversation.name.name if self.conversation.name else None,
             "leafId": messages[-1].id if messages else None,
             "messageCount": len(messages),
             "isCompacting": self._compaction.is_running,
-            "autoCompaction": ready.auto_compaction if ready else True,
+            "autoCompaction": (
+                ready.auto_compaction if ready else chosen.get("auto_compaction") != "off"
+            ),
             "context": context,
         }
 

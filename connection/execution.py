@@ -26,8 +26,10 @@ from connection.shapes import (
 from sessions.domain.keys import BadKey, ThreadKey, clean_dir
 from sessions.domain.ports import Threads, ThreadView
 
-# A worker of another make may not know commands and say nothing: the state is known without it.
-_STATE_PATIENCE = 1.0
+FOREIGN_PATIENCE = 1.0
+"""For a worker of another make, which may not know commands and say nothing: what is known of the
+state without it has to do."""
+KILLED = "the session was stopped; its conversation is safe"
 
 
 Progress = Callable[[int, int], None]
@@ -215,9 +217,16 @@ class Household:
 class Session:
     """The commands of one client on the session that it follows."""
 
-    def __init__(self, threads: Threads, follower: Follower, ids: ActiveIds) -> None:
+    def __init__(
+        self,
+        threads: Threads,
+        follower: Follower,
+        ids: ActiveIds,
+        state_patience: float = REQUEST_TIMEOUT,
+    ) -> None:
         self.follower = follower
         self._ids = ids
+        self._state_patience = state_patience
         self.admissions = Admissions()
         self._threads = threads
         self._message_ids: dict[str, str] = {}
@@ -269,7 +278,7 @@ class Session:
         worker: WorkerState | None = None
         asked = asked or self.follower.ask("get_state", {})
         try:
-            told = await self.follower.answer(asked, _STATE_PATIENCE)
+            told = await self.follower.answer(asked, self._state_patience)
             worker = msgspec.json.decode(told, type=WorkerState)
         except (CommandRefused, RequestTimedOut, msgspec.ValidationError):
             pass  # it is what is known without it

@@ -18,7 +18,7 @@ from connection.events import (
     SessionReplaced,
     SessionStatus,
 )
-from connection.execution import Directory, Household, SavedSessions, Session
+from connection.execution import KILLED, Directory, Household, SavedSessions, Session, thread_of
 from connection.failures import BrokenProtocol, Disconnected
 from connection.follower import Events, Follower, Joined
 from connection.operations import SessionOperations, given
@@ -52,6 +52,7 @@ class InProcessConnection(SessionOperations):
         """What was attached with, until something happened since."""
         self._unwatch = threads.watch(self._changed)
         self._is_closed = False
+        self._ended: Closed | None = None
 
     async def attach(self, target: ThreadKey | str, options: ThreadOptions | None = None) -> None:
         """Follow a session, named by its thread or by a selector. Events are told from here on."""
@@ -70,7 +71,13 @@ class InProcessConnection(SessionOperations):
 
     def end(self) -> None:
         """The sessions of this process end now."""
-        self._listeners.tell(Closed("shutdown", "the program that the session was in has ended"))
+        self._end(Closed("shutdown", "the program that the session was in has ended"))
+
+    def _end(self, closed: Closed) -> None:
+        """Nothing follows, whatever comes."""
+        if self._ended is None:
+            self._ended = closed
+            self._listeners.tell(closed)
 
     def supports_negotiated_capability(self, capability: str) -> bool:
         return self._session is not None and not self._is_closed and capability in CAPABILITIES
@@ -114,6 +121,8 @@ class InProcessConnection(SessionOperations):
                 session.ended(command, sent)
         else:
             told = await self._household.execute(command, sent)
+            if command == "kill" and thread_of(sent) == session.follower.key:
+                self._end(Closed("killed", KILLED))
         try:
             if isinstance(told, msgspec.Raw):
                 return msgspec.json.decode(told, type=answer)
@@ -168,6 +177,8 @@ class InProcessConnection(SessionOperations):
     def _here(self) -> Session:
         if self._session is None or self._is_closed:
             raise Disconnected("the connection is closed; nothing was sent")
+        if self._ended is not None:
+            raise Disconnected(self._ended.message)
         return self._session
 
 

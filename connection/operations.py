@@ -352,8 +352,10 @@ class SessionOperations(Unbuilt):
         return (await self._ask("set_thinking", _Chosen, level=level or NULL)).level
 
     async def cycle_thinking_level(self) -> str | None:
-        state = await self.get_state()
-        level = state.worker.thinking if state.worker else None
+        worker = (await self.get_state()).worker
+        if worker is None:
+            raise CommandRefused("unknown_state", "the worker does not say how much it thinks now")
+        level = worker.thinking
         place = THINKING.index(level) if level in THINKING else -1
         return await self.set_thinking_level(THINKING[(place + 1) % len(THINKING)])
 

@@ -17,9 +17,9 @@ import structlog
 from anyio.abc import TaskGroup
 
 from connection.at_most_once import at_most_once
-from connection.commands import COMMANDS
+from connection.commands import COMMANDS, REQUEST_TIMEOUT
 from connection.event_records import EventRecords
-from connection.execution import Directory, Household, Session, thread_of
+from connection.execution import KILLED, Directory, Household, Session, thread_of
 from connection.failures import CapabilityUnavailable, CommandRefused, ConnectionFailure
 from connection.follower import Events, Follower, Joined
 from connection.journal import CommandJournal, IdTaken, JournalFailed, Key, State, fingerprint
@@ -75,6 +75,8 @@ class PeerSettings:
     max_commands: int = 256
     """Commands of one client that may be on their way at once; it is not read from above that."""
     write_timeout: float = 10.0
+    state_patience: float = REQUEST_TIMEOUT
+    """How long a worker may take to tell its state, which an attach waits for."""
     chunk_bytes: int = CHUNK_BYTES
 
 
@@ -307,8 +309,7 @@ class Peer:
         self._put_line(result or _failed(key[1], name, "command_result_uncertain", _UNCERTAIN))
         if name == "kill" and has_acted:
             with suppress(CommandRefused):
-                text = "the session was stopped; its conversation is safe"
-                self._closed(thread_of(fields), "killed", text)
+                self._closed(thread_of(fields), "killed", KILLED)
 
     async def _answer(
         self,
@@ -395,7 +396,8 @@ class Peer:
                 options=ThreadOptions(model=asked.model, mode=asked.mode),
                 last_messages=asked.last_messages,
             )
-            session = Session(self._threads, follower, self._directory.ids)
+            ids, patience = self._directory.ids, self._settings.state_patience
+            session = Session(self._threads, follower, ids, patience)
             snapshot = await session.snapshot(joined, joined.messages or ())
         except CommandRefused as exc:
             self._put_line(_failed(found.id, "attach", exc.code, str(exc)))

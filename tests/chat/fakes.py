@@ -69,6 +69,7 @@ class FakeConnection:
         self.saved: list[SessionSummary] = []
         self.earlier = MessagesPage(messages=(), first=0, total=0)
         self.mode = "standard"
+        self.model: str | None = "m:1"
         self._listeners: list[Listener] = []
         self._sequence = self.first.cursor.sequence if self.first.cursor else 0
 
@@ -90,7 +91,7 @@ class FakeConnection:
         return self.first
 
     async def get_state(self) -> SessionState:
-        return state(worker=WorkerState(model="m:1", mode=self.mode))
+        return state(worker=WorkerState(model=self.model, mode=self.mode))
 
     async def prompt(self, text: str) -> Admission:
         self._note("prompt", text)
@@ -113,6 +114,7 @@ class FakeConnection:
         return mode
 
     async def get_model_catalog(self) -> ModelCatalog:
+        self.model = self.model or "m:2"
         return ModelCatalog(models=("m:1", "m:2"), current="m:1")
 
     async def get_commands(self) -> list[SlashCommand]:

@@ -390,8 +390,62 @@ async def test_ctrl_c_clears_what_is_typed_and_then_leaves() -> None:
         await screen.presses(*"half", "ctrl+c")
         assert not screen.app.query_one(Composer).text
         assert screen.app.is_running
+        # A page that was cleared by mistake is not lost.
+        await screen.presses("up")
+        assert screen.app.query_one(Composer).text == "half"
+        await screen.presses("ctrl+c")
         await screen.pilot.press("ctrl+c")
         assert screen.app.return_value == 0
+
+
+async def test_ctrl_d_leaves_where_nothing_is_written_and_the_way_back_is_told() -> None:
+    async with a_chat(FakeConnection(snapshot(user(1, "hello")))) as screen:
+        await screen.presses("a", "b", "left", "ctrl+d")
+        assert screen.app.query_one(Composer).text == "a"
+        await screen.presses("backspace")
+        await screen.pilot.press("ctrl+d")
+        assert screen.app.return_value == 0
+    assert screen.app.farewell == "Come back with: roost chat --resume a"
+
+
+async def test_a_new_conversation_says_where_it_is_and_leaves_nothing_behind() -> None:
+    async with a_chat() as screen:
+        assert "a new conversation in /p; /help" in screen.shown()
+    assert screen.app.farewell is None
+
+
+async def test_a_message_that_waits_is_shown_until_it_is_taken() -> None:
+    async with a_chat() as screen:
+        rows = [{"id": f"q{n}", "text": f"words {n}", "lane": "steering"} for n in range(5)]
+        rows[1]["lane"] = "follow_up"
+        await screen.says(
+            event("RUN_STARTED", runId="r"), event("STATE_SNAPSHOT", snapshot={"queue": rows})
+        )
+        assert "… words 0  (soon)" in screen.shown()
+        assert "… words 1  (after this run)" in screen.shown()
+        assert "… and 2 more wait (/queue)" in screen.shown()
+        await screen.says(
+            event("STATE_DELTA", delta=[{"op": "add", "path": "/queue", "value": []}])
+        )
+        assert "words" not in screen.shown()
+
+
+async def test_a_tiny_terminal_shows_words_and_a_line_to_write_in() -> None:
+    async with a_chat(FakeConnection(snapshot(user(1, "hello"))), size=(20, 5)) as screen:
+        assert "> hello" in screen.shown()
+        await screen.presses("h", "i")
+        assert "hi" in screen.shown().splitlines()[-2]
+        assert "ready" in screen.shown().splitlines()[-1]
+        await suspended(screen, approval("c1"), c1='{"command":"make"}')
+        await screen.presses("shift+tab", "y")
+        assert [name for name, *_ in screen.connection.asked] == ["answer"]
+
+
+async def test_the_model_is_shown_once_a_worker_that_has_just_started_knows_it() -> None:
+    connection = FakeConnection(snapshot())
+    connection.model = None
+    async with a_chat(connection) as screen:
+        assert "m:2" in screen.shown().splitlines()[-1]
 
 
 def _letters(text: str) -> list[str]:

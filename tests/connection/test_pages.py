@@ -12,6 +12,7 @@ from connection.in_process import InProcessConnection
 from connection.unbuilt import Unbuilt
 from roost.connection_pages import GROUPS, not_built, port_page, protocol_page, unbuilt_capability
 
+CONTRACT = Path(__file__).parents[1] / "contracts" / "test_connection.py"
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
@@ -45,3 +46,18 @@ async def test_what_is_not_built_raises_its_capability(name: str) -> None:
         if inspect.isawaitable(result):
             await result
     assert lacking.value.capability == unbuilt_capability(name)
+
+
+def test_every_operation_that_is_built_is_held_to_the_contract() -> None:
+    """What the page calls built was seen to work on both adapters."""
+    contract = CONTRACT.read_text()
+    operations = {
+        name
+        for group in GROUPS
+        for name, _ in inspect.getmembers(group, inspect.isfunction)
+        if name in group.__dict__ and not name.startswith("_")
+    }
+    built = operations - set(not_built())
+    # A recorder subscribes for most tests.
+    missing = {name for name in built if f"connection.{name}(" not in contract}
+    assert missing == set()

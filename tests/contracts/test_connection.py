@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from connection.events import ConnectionEvent, SessionEvent, SessionReplaced
+from connection.events import Closed, ConnectionEvent, SessionEvent, SessionReplaced
 from connection.failures import (
     AdmissionFailed,
     CapabilityUnavailable,
@@ -24,7 +24,7 @@ from connection.failures import (
     UnknownSession,
 )
 from connection.port import AgentConnection
-from connection.shapes import Answer
+from connection.shapes import Answer, QueueMutation
 from roost import connect
 from roost.daemon.run_file import RunFile, Running
 from roost.daemon.starting import STARTED
@@ -97,6 +97,11 @@ class Recorder:
                 if event["type"] == kind:
                     return dict(event)
             await self._news.wait()
+
+    async def until_closed(self) -> Closed:
+        while not isinstance(last := self.events[-1], Closed):
+            await self._news.wait()
+        return last
 
 
 def texts(messages: tuple[bytes, ...] | Any) -> list[str]:
@@ -230,6 +235,7 @@ async def test_what_is_not_built_says_so_and_does_nothing(door: Connect) -> None
             await connection.refine()
         assert lacking.value.capability == "refinement"
         assert not connection.supports_negotiated_capability("refinement")
+        assert connection.supports_acp_mcp_servers() is False
 
 
 async def test_a_prompt_that_was_taken_back_before_it_was_sent_is_never_sent(
@@ -314,3 +320,149 @@ async def test_a_fork_moves_this_client_to_the_copy(door: Connect) -> None:
         assert (await connection.get_state()).session_id == forked.conversation_id != here
         assert texts(await connection.get_messages())[0] == "first"
         assert len(await connection.get_messages()) == 2
+
+
+async def test_what_there_is_to_know_of_a_session_is_known(door: Connect) -> None:
+    async with door() as connection:
+        assert await connection.get_last_assistant_text() is None
+        await connection.prompt_and_wait("hello")
+        tree = await connection.get_session_tree()
+        assert [node.role for node in tree.nodes] == ["user", "assistant"]
+        assert tree.leaf_id == tree.nodes[-1].id
+        stats = await connection.get_session_stats()
+        assert (stats.messages, stats.user_messages, stats.assistant_messages) == (2, 1, 1)
+        assert "You said: hello." in (await connection.get_last_assistant_text() or "")
+        assert await connection.get_system_prompt()
+        bash = await connection.get_tool_definition("Bash")
+        assert (bash.name, "command" in str(bash.parameters)) == ("Bash", True)
+        with pytest.raises(CommandRefused) as unknown:
+            await connection.get_tool_definition("Fly")
+        assert unknown.value.code == "unknown_tool"
+        assert all(command.name for command in await connection.get_commands())
+        catalog = await connection.get_model_catalog()
+        assert catalog.current in catalog.models
+        assert await connection.get_available_models() == catalog.models
+
+
+async def test_what_is_chosen_holds_and_what_can_not_be_chosen_changes_nothing(
+    door: Connect,
+) -> None:
+    async with door() as connection:
+        assert await connection.set_mode("plan") == "plan"
+        assert await connection.set_thinking_level("low") == "low"
+        assert await connection.cycle_thinking_level() == "medium"
+        await connection.set_auto_compaction_enabled(False)
+        model = await connection.set_model("demo:scripted")
+        assert await connection.cycle_model() in await connection.get_available_models()
+        with pytest.raises(CommandRefused):
+            await connection.set_mode("reckless")
+        with pytest.raises(CommandRefused):
+            await connection.set_model("no such form")
+        worker = (await connection.get_state()).worker
+        assert worker is not None
+        assert (worker.model, worker.mode, worker.thinking) == (model, "plan", "medium")
+        assert worker.auto_compaction is False
+        assert await connection.set_thinking_level(None) is None
+
+
+async def test_a_message_that_waits_is_moved_changed_and_deleted_where_it_was_seen(
+    door: Connect,
+) -> None:
+    async with door() as connection:
+        told = Recorder(connection)
+        await connection.prompt("slow 600")
+        await told.until("TEXT_MESSAGE_CONTENT")
+        for text in ("one", "two", "three"):
+            assert (await connection.follow_up(text)).lane == "follow_up"
+        assert (await connection.steer("now")).lane == "steering"
+
+        async def change(index: int, expected: str, **mutation: Any) -> str:
+            wish = QueueMutation(**mutation)
+            return await connection.mutate_queued_message("follow_up", index, expected, wish)
+
+        assert await change(0, "another", kind="delete") == "rejected"
+        assert await change(9, "one", kind="delete") == "rejected"
+        assert await change(2, "three", kind="move", by=-1) == "applied"
+        assert await change(0, "one", kind="replace", text="first") == "applied"
+        assert await change(2, "two", kind="delete") == "applied"
+        waiting = [m.text for m in await connection.get_queue() if m.lane == "follow_up"]
+        assert waiting == ["first", "three"]
+        removed = await connection.abort_and_clear_queue()
+        assert {m.text for m in removed.removed} >= {"first", "three"}
+        assert removed.aborted
+        state = await connection.wait_for_idle()
+        assert state.run_id is None
+        assert list(await connection.get_queue()) == []
+
+
+async def test_the_history_is_gone_back_in_for_everyone_and_written_and_read(
+    door: Connect, tmp_path: Path
+) -> None:
+    async with door() as connection:
+        await connection.prompt_and_wait("first")
+        await connection.prompt_and_wait("second")
+        told = Recorder(connection)
+        points = await connection.get_user_messages_for_forking()
+        await connection.set_session_entry_label(points[0].id, "the start")
+        moved = await connection.navigate_tree(points[1].id)
+        assert moved.editor_text == "second"
+        everyone = await told.until("MESSAGES_SNAPSHOT")
+        assert [m["role"] for m in everyone["messages"]] == ["user", "assistant"]
+        assert len(await connection.get_messages()) == 2
+        tree = await connection.get_session_tree()
+        assert [node.label for node in tree.nodes if node.label] == ["the start"]
+        assert len(tree.nodes) == 4
+        page = await connection.export_to_html(str(tmp_path / "page.html"))
+        assert "first" in Path(page).read_text()
+        file = await connection.export_to_jsonl()
+        here = (await connection.get_state()).session_id
+        imported = await connection.import_from_jsonl(file)
+        assert (await connection.get_state()).session_id == imported != here
+        assert texts(await connection.get_messages())[0] == "first"
+        with pytest.raises(CommandRefused):
+            await connection.import_from_jsonl(str(tmp_path / "nothing.jsonl"))
+        assert (await connection.get_state()).session_id == imported
+
+
+async def test_too_little_is_not_summarized_and_there_is_no_compaction_to_stop(
+    door: Connect,
+) -> None:
+    async with door() as connection:
+        with pytest.raises(CommandRefused) as refused:
+            await connection.compact()
+        assert refused.value.code == "nothing_to_compact"
+        assert await connection.abort_compaction() is False
+
+
+async def test_a_saved_session_is_named_and_deleted_and_one_in_use_is_not(door: Connect) -> None:
+    async with door() as connection:
+        await connection.prompt_and_wait("to be deleted")
+        old = (await connection.get_state()).session_id
+        with pytest.raises(CommandRefused) as refused:
+            await connection.delete_saved_session(old)
+        assert refused.value.code == "in_use"
+        await connection.new_session()
+        await connection.rename_saved_session(old, " a name ")
+        assert [row.name for row in await connection.list_saved_sessions()] == ["a name"]
+        await connection.kill_session("a name")
+        # Another process ends, which is no event of this session.
+        while old in [row.session_id for row in await connection.list_sessions()]:  # noqa: ASYNC110
+            await anyio.sleep(0.02)
+        await connection.delete_saved_session("a name")
+        assert list(await connection.list_saved_sessions()) == []
+
+
+async def test_who_kills_its_own_session_is_told_of_the_end_and_sends_nothing_more(
+    door: Connect,
+) -> None:
+    async with door() as connection:
+        told = Recorder(connection)
+        await connection.prompt_and_wait("hello")
+        here = (await connection.get_state()).session_id
+        await connection.kill_session()
+        closed = await told.until_closed()
+        assert closed.reason == "killed"
+        with pytest.raises(Disconnected, match="was stopped"):
+            await connection.prompt("more")
+    async with door(here) as connection:
+        assert texts(await connection.get_messages())[0] == "hello"

@@ -106,5 +106,6 @@ def test_a_person_talks_approves_loses_the_daemon_and_goes_on(terminal: Terminal
     shown = terminal.wait_for_words("ready")
     assert shown.count("Bash worked") == 1
     terminal.types("C-c")
-    terminal.wait_for_words("left with 0")
+    shown = terminal.wait_for_words("left with 0")
+    assert "Come back with: roost chat --resume" in shown
     assert terminal.daemon_pid() > 0

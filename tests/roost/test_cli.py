@@ -1,5 +1,9 @@
 """The command group: names, help, exit codes."""
 
+import os
+import pty
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +15,7 @@ from click.testing import CliRunner
 from roost.cli import main
 from roost.exit_codes import ExitCode
 from roost.version import VERSION
+from tests.roost.conftest import PATIENCE, Machine
 
 
 def test_the_version_is_that_of_the_project() -> None:
@@ -57,3 +62,29 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(main, "get_command", always(interrupted))
     assert CliRunner().invoke(main, ["interrupted"]).exit_code == 130
+
+
+@pytest.mark.parametrize(
+    ("terminal", "says"), [("dumb", "TERM is 'dumb'"), ("", "TERM is ''"), (None, "a terminal;")]
+)
+def test_the_chat_says_so_where_it_can_not_be_shown(
+    machine: Machine, terminal: str | None, says: str
+) -> None:
+    """None: no terminal at all. No daemon is started for it."""
+    ours, theirs = pty.openpty()
+    try:
+        end = subprocess.DEVNULL if terminal is None else theirs
+        done = subprocess.run(
+            [sys.executable, "-m", "roost", "chat"],
+            env=machine.environ | {"TERM": terminal or ""},
+            stdin=end,
+            stdout=end,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == ExitCode.USAGE
+    assert says in done.stderr.decode()
+    assert not machine.home.path.exists()

@@ -5,6 +5,7 @@ what went wrong as a row.
 """
 
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -57,9 +58,11 @@ class ChatApp(App[int]):
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "chat.tcss"
     TITLE = "roost"
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (12, "-tall")]  # noqa: RUF012  (the library's own type)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", show=False),
         Binding("ctrl+c", "clear_or_quit", "Quit", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
         Binding("ctrl+o", "unfold", "Unfold", show=False, priority=True),
         Binding("pageup", "scroll_up", show=False, priority=True),
         Binding("pagedown", "scroll_down", show=False, priority=True),
@@ -106,6 +109,21 @@ class ChatApp(App[int]):
     async def _begin(self) -> None:
         self._show(await self._connection.get_initial_snapshot())
         await self.refresh_state()
+        if self._worker.model is None:
+            # A worker that has just started knows its model a little later: this waits for it.
+            with suppress(ConnectionFailure):
+                await self._connection.get_model_catalog()
+                await self.refresh_state()
+
+    @property
+    def farewell(self) -> str | None:
+        """What is left in the terminal: how to come back. None when nothing was said."""
+        if self._snapshot is None or not self._transcript.said_by_user():
+            return None
+        goes_on = "The agent goes on. " if self._transcript.run_id is not None else ""
+        return (
+            f"{goes_on}Come back with: roost chat --resume {self._snapshot.state.active_session_id}"
+        )
 
     # What the connection tells
 
@@ -156,6 +174,9 @@ class ChatApp(App[int]):
             # Between runs no event says it.
             worker.state if worker is not None else None,
         )
+        if not self._transcript.rows:
+            where = printable(snapshot.state.project_dir)
+            self._transcript.notice(f"a new conversation in {where}; /help says what can be typed")
         self._earlier_left = snapshot.window.first if snapshot.window else 0
         early, self._early = self._early, []
         for event in early:
@@ -216,9 +237,13 @@ class ChatApp(App[int]):
     def action_clear_or_quit(self) -> None:
         composer = self.query_one(Composer)
         if composer.text:
-            composer.clear()
+            composer.put_aside()
         else:
             self.leave()
+
+    @on(Composer.Left)
+    def _left(self) -> None:
+        self.leave()
 
     def action_unfold(self) -> None:
         self._is_unfolded = not self._is_unfolded

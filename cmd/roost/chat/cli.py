@@ -1,5 +1,6 @@
 """The command lines of the chat: `roost chat`, `roost attach`, and `roost` alone."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -42,6 +43,11 @@ def attach(selector: str) -> ExitCode:
 def _chat(project: Path, resume: str | None, model: str | None, mode: str | None) -> ExitCode:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError('the chat needs a terminal; `roost run "task"` does without one')
+    if (terminal := os.environ.get("TERM", "")) in ("", "dumb"):
+        raise click.UsageError(
+            f"the chat needs a terminal that can move its cursor, and TERM is {terminal!r};"
+            ' `roost run "task"` does with any'
+        )
     # The terminal library is imported here: the check above should not wait for it.
     from roost.chat.main import chat
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import click
+
 from roost import connect
 from roost.chat.app import ChatApp
 from roost.exit_codes import ExitCode
@@ -22,5 +24,8 @@ async def chat(
         last_messages=_FIRST_MESSAGES,
         name="the terminal",
     ) as connection:
-        code = await ChatApp(connection).run_async()
+        app = ChatApp(connection)
+        code = await app.run_async()
+    if (farewell := app.farewell) is not None:
+        click.echo(farewell)
     return ExitCode.DONE if code == 0 else ExitCode.FAILED

@@ -13,7 +13,7 @@ COMMANDS = {
     "name": ("words", "name this conversation"),
     "stop": ("", "end the run that goes on (also Esc)"),
     "export": ("[path]", "write the conversation to a file, as JSON lines"),
-    "quit": ("", "leave; the agent goes on (also Ctrl+C)"),
+    "quit": ("", "leave; the agent goes on (also Ctrl+C or Ctrl+D)"),
 }
 """Name to its arguments and what it does, for /help and for the check."""
 

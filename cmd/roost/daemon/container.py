@@ -9,6 +9,8 @@ from agui.endpoint.agents import Agent
 from agui.panel.panel import Panel
 from agui.server import Binding
 from agui.settings import BindingSettings
+from connection.execution import FOREIGN_PATIENCE
+from connection.peer import PeerSettings
 from connection.sqlite_journal import SqliteJournal
 from roost.daemon.channels import DaemonChannels
 from roost.daemon.launching import launching
@@ -68,6 +70,13 @@ def binding_settings(
     )
 
 
+def peer_settings(worker: WorkerSection) -> PeerSettings:
+    """Our own worker answers what it is asked; another one may not know how to."""
+    if worker.command is None:
+        return PeerSettings()
+    return PeerSettings(state_patience=FOREIGN_PATIENCE)
+
+
 def _is_open(binding: BindingSection) -> str:
     return "yes" if binding.enabled else "no"
 
@@ -122,6 +131,7 @@ class DaemonContainer(containers.DeclarativeContainer):
         providers.Singleton(SavedSessionFiles, providers.Factory(SavedConversations, home)),
         providers.Singleton(SqliteJournal, home.provided.journal),
         socket,
+        providers.Callable(peer_settings, worker),
     )
     channels = providers.Singleton(DaemonChannels, telegram=telegram, home=home, threads=registry)
     program = providers.Singleton(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent.infrastructure.process import process_start
 from connection.execution import SavedSessions
+from connection.peer import PeerSettings
 from connection.server import LONGEST_PATH, Identity, LocalServer, listen
 from connection.sqlite_journal import SqliteJournal
 from roost.home import RoostHome
@@ -48,6 +49,7 @@ class LocalDoor:
     saved: SavedSessions
     journal: SqliteJournal
     path: Path
+    settings: PeerSettings
     _listener: socket.socket | None = None
     _server: LocalServer | None = None
 
@@ -73,7 +75,7 @@ class LocalDoor:
         identity = Identity(
             app_version=VERSION, generation=generation, pid=pid, process_start=process_start(pid)
         )
-        self._server = LocalServer(self.threads, self.saved, self.journal, identity)
+        self._server = LocalServer(self.threads, self.saved, self.journal, identity, self.settings)
         async with self.journal.serving(), self._server.serving(self._listener):
             yield self.path
 

@@ -16,6 +16,9 @@ class Composer(TextArea):
 
         text: str
 
+    class Left(Message):
+        """The person pressed Ctrl+D where nothing is written."""
+
     def __init__(self) -> None:
         super().__init__(
             soft_wrap=True,
@@ -32,6 +35,11 @@ class Composer(TextArea):
         self._history = texts
         self._place = len(texts)
 
+    def put_aside(self) -> None:
+        """Clear what is written. Up brings it back."""
+        self._note(self.text)
+        self.clear()
+
     async def _on_key(self, event: events.Key) -> None:
         if event.key == "enter":
             self._take(event)
@@ -39,6 +47,9 @@ class Composer(TextArea):
         elif event.key in ("ctrl+j", "shift+enter", "alt+enter"):
             self._take(event)
             self.insert("\n")
+        elif event.key == "ctrl+d" and not self.text:
+            self._take(event)
+            self.post_message(self.Left())
         elif event.key == "up" and self.cursor_at_first_line:
             self._take(event)
             self._recall(-1)
@@ -56,12 +67,15 @@ class Composer(TextArea):
         text = self.text.strip()
         if not text:
             return
-        if not self._history or self._history[-1] != text:
+        self._note(text)
+        self.clear()
+        self.post_message(self.Sent(text))
+
+    def _note(self, text: str) -> None:
+        if text.strip() and (not self._history or self._history[-1] != text):
             self._history.append(text)
         self._place = len(self._history)
         self._draft = ""
-        self.clear()
-        self.post_message(self.Sent(text))
 
     def _recall(self, step: int) -> None:
         place = self._place + step
