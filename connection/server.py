@@ -13,7 +13,7 @@ import struct
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -53,9 +53,11 @@ class Identity:
     pid: int
     process_start: str | None
     revision: int = REVISION
+    user: int = field(default_factory=os.getuid)
+    """Whose it is: nobody else is served."""
 
 
-def listen(path: Path) -> socket.socket:
+def listen(path: Path, user: int | None = None) -> socket.socket:
     """Open the socket, in a folder that is this user's alone. Raises SocketUnusable."""
     name = os.fsencode(path)
     if len(name) > LONGEST_PATH:
@@ -66,7 +68,7 @@ def listen(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_folder(path.parent)
+        _check_folder(path.parent, os.getuid() if user is None else user)
         _remove_stale(path)
         listener.bind(name)
         path.chmod(0o600)
@@ -82,9 +84,10 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(folder: Path, user: int) -> None:
+    """A link counts by its own user, too: whoever made it may lead our clients elsewhere later."""
     found = folder.stat()
-    if found.st_uid != os.getuid():
+    if {found.st_uid, folder.lstat().st_uid} != {user}:
         raise SocketUnusable(f"{folder} is another user's: set ROOST_SOCKET__PATH elsewhere")
     if stat.S_IMODE(found.st_mode) & 0o077:
         folder.chmod(0o700)
@@ -185,7 +188,7 @@ class LocalServer:
         async with stream:
             with structlog.contextvars.bound_contextvars(client_id=number, client_kind="local"):
                 user, pid = peer_of(stream.socket)
-                if user not in (None, os.getuid()):
+                if user not in (None, self._identity.user):
                     log.warning("peer_refused", reason=f"it is user {user}'s")
                     return
                 if pid is not None and self._descent.is_inside(pid):

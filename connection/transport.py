@@ -99,6 +99,8 @@ class Transport:
 
     def _note(self, record: FromDaemon) -> None:
         if isinstance(record, DaemonHello):
+            if self._has_hello.is_set():
+                return  # what was negotiated holds for as long as the connection
             self.offer = offer_of(record).up_to(self._revision)
             self._has_hello.set()
         else:

@@ -2,9 +2,11 @@
 
 import json
 import os
+import random
 import socket
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from connection.negotiation import ADDED, REVISION, SCHEMA_ID, Offer, proved
 from connection.peer import PeerSettings
 from connection.server import LONGEST_PATH, SocketUnusable, listen, peer_of
 from connection.shapes import Answer
+from connection.transport import Transport
 from tests.support.local_scene import KEY, LocalScene, a_local_server
 
 PATIENCE = 30.0
@@ -319,7 +322,134 @@ def test_a_proof_is_what_both_sides_said_and_nothing_else() -> None:
             proved({"a", "b"}, echo, offer)
 
 
+WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
+    ({"type": None}, "unknown_command"),
+    ({"type": ["list"]}, "unknown_command"),
+    ({"type": "attach"}, "bad_arguments"),
+    ({"type": "attach", "projectDir": 5, "sessionId": []}, "bad_arguments"),
+    ({"type": "attach", "projectDir": "/p", "sessionId": "../x"}, "bad_arguments"),
+    ({"type": "attach", "projectDir": "/p\0x", "sessionId": "a"}, "bad_arguments"),
+    (
+        {"type": "attach", "projectDir": "/p", "sessionId": "a", "lastMessages": "x"},
+        "bad_arguments",
+    ),
+    (
+        {"type": "attach", "projectDir": "/p", "sessionId": "a", "resumeCursor": {"sequence": 1}},
+        "bad_arguments",
+    ),
+    ({"type": "prompt", "activeSessionId": {}}, "not_attached"),
+    ({"type": "resolve", "selector": {}}, "unknown_session"),
+    ({"type": "kill", "projectDir": "here", "sessionId": "a"}, "bad_arguments"),
+    ({"type": "delete_saved_session", "projectDir": "/p"}, "bad_arguments"),
+]
+
+
+async def test_fields_that_are_none_are_one_clear_error_and_cost_nobody_anything(
+    tmp_path: Path,
+) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene, scene.client() as (good, _):
+            client = await raw(scene)
+            async with client.stream:
+                for number, (command, code) in enumerate(WRONG_FIELDS):
+                    protocol = {"name": "roost.daemon", "version": 1}
+                    envelope = {"type": "command", "id": str(number), "protocol": protocol}
+                    await client.send({**envelope, "clientId": "raw", "command": command})
+                    answer = await client.until("response")
+                    assert (answer["id"], answer["success"]) == (str(number), False)
+                    assert answer["errorInfo"]["code"] == code, command
+                    assert answer["error"]
+            assert (await good.get_state()).status == "idle"
+            assert len(scene.launcher.workers) == 1
+
+
+async def test_strangers_who_knock_and_leave_in_the_middle_cost_nobody_anything(
+    tmp_path: Path,
+) -> None:
+    chance = random.Random(1)
+    listing = b'{"type":"command","id":"1","clientId":"c","command":{"type":"list"},"protocol":'
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene, scene.client() as (good, _):
+            for _ in range(30):
+                client = await raw(scene)
+                async with client.stream:
+                    with suppress(anyio.BrokenResourceError):
+                        await client.stream.send(chance.randbytes(chance.randrange(1, 3000)))
+                        await client.stream.send(listing[: chance.randrange(1, len(listing))])
+            for depth in (b"[", b'{"a":'):
+                client = await raw(scene)
+                async with client.stream:
+                    await client.send(depth * 100_000)
+                    assert "not a JSON object" in (await client.until("response"))["error"]
+            # One who asks and does not read is not asked for more, and holds nobody up.
+            deaf = await raw(scene)
+            async with deaf.stream:
+                with anyio.move_on_after(0.05):
+                    await deaf.stream.send(b'{"type":"list","id":"7"}\n' * 200_000)
+                assert (await good.get_state()).status == "idle"
+
+
+async def test_another_users_process_is_hung_up_on(tmp_path: Path) -> None:
+    """The folder and the socket's mode keep it out; should they not, this does."""
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path, user=os.getuid() + 1) as scene:
+            client = await raw(scene)
+            async with client.stream:
+                with pytest.raises(anyio.EndOfStream):
+                    await client.line()
+
+
+async def test_a_second_hello_changes_nothing(tmp_path: Path) -> None:
+    """What was negotiated holds: a client must not begin to send what it checked was not known."""
+    hello = {
+        "type": "daemon_hello",
+        "protocol": {"name": "roost.daemon", "version": 1},
+        "schemaRevision": 0,
+        "schemaId": "s",
+        "appVersion": "0",
+        "generation": "g",
+        "pid": 1,
+        "clientId": "c",
+    }
+    two = [hello, {**hello, "schemaRevision": 2, "serverCapabilities": ["history_window"]}]
+    ours, theirs = socket.socketpair()
+    with theirs:
+        async with LocalStream(ours) as stream, anyio.create_task_group() as tasks:
+            transport = Transport(stream, lambda transport, record: None, lambda transport: None)
+            theirs.sendall(b"".join(json.dumps(each).encode() + b"\n" for each in two))
+            tasks.start_soon(transport.serve, tasks)
+            assert (await transport.hello()).revision == 0
+            theirs.shutdown(socket.SHUT_WR)
+            await transport.ended.wait()
+            assert transport.offer.revision == 0
+
+
+async def test_a_daemon_of_another_version_is_named_with_what_to_do(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        async with LocalStream(ours) as stream, anyio.create_task_group() as tasks:
+            transport = Transport(stream, lambda transport, record: None, lambda transport: None)
+            theirs.sendall(
+                b'{"type":"daemon_hello","protocol":{"name":"roost.daemon","version":9},'
+                b'"schemaRevision":0,"schemaId":"s","appVersion":"9.9","generation":"g","pid":7,'
+                b'"clientId":"c"}\n'
+            )
+            tasks.start_soon(transport.serve, tasks)
+            with pytest.raises(HandshakeRefused, match=r"roost 9\.9, pid 7.*version 9.*roost stop"):
+                await transport.hello()
+
+
 # The socket itself
+
+
+def test_a_folder_of_another_user_is_not_used_and_a_link_of_ones_own_is(tmp_path: Path) -> None:
+    folder, link = tmp_path / "run", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    with pytest.raises(SocketUnusable, match="is another user's"):
+        listen(link / "daemon.sock", user=os.getuid() + 1)
+    with listen(link / "daemon.sock"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_the_socket_and_its_folder_are_this_users_alone(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The real local server over a registry with live fake workers, and the real clients of it."""
 
+import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -86,6 +87,7 @@ async def a_local_server(
     launcher: LiveLauncher | None = None,
     settings: PeerSettings | None = None,
     revision: int = REVISION,
+    user: int | None = None,
     **registry_settings: Any,
 ) -> AsyncGenerator[LocalScene]:
     """A daemon's registry, journal and local server, in this process."""
@@ -93,7 +95,12 @@ async def a_local_server(
     registry = Registry(launcher, RegistrySettings(**registry_settings))
     journal = SqliteJournal(folder)
     identity = Identity(
-        app_version="test", generation="g", pid=1, process_start=None, revision=revision
+        app_version="test",
+        generation="g",
+        pid=1,
+        process_start=None,
+        revision=revision,
+        user=os.getuid() if user is None else user,
     )
     saved = FakeSaved()
     server = LocalServer(registry, saved, journal, identity, settings)
