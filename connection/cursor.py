@@ -33,6 +33,16 @@ class EventCursor:
         self.current = event
         return True
 
+    def is_past(self, place: Cursor | None) -> bool:
+        """More of that generation has been seen than this."""
+        current = self.current
+        return (
+            current is not None
+            and place is not None
+            and current.generation == place.generation
+            and current.sequence > place.sequence
+        )
+
     def moved_to(self, snapshot: Cursor) -> None:
         """A snapshot was applied: what it holds has been seen, whatever came before."""
         current = self.current

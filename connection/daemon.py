@@ -22,7 +22,6 @@ from connection.events import (
     ConnectionEvent,
     ConnectionStatus,
     Listener,
-    SessionEvent,
     SessionReplaced,
     SessionResynced,
 )
@@ -56,7 +55,6 @@ T = TypeVar("T")
 Restart = Callable[[], Awaitable[None]]
 """Brings a daemon that is gone back. Returns when one serves. Raises ConnectionFailure."""
 
-_TRANSFER_TIMEOUT = 30.0
 _CLOSE_TIMEOUT = 2.0
 _NOT_SHOWN = (
     "the session can't be shown, again and again: {}. The conversation is safe; `roost logs` may"
@@ -71,6 +69,8 @@ class Wishes:
 
     last_messages: int | None = None
     reconnect_budget: float = BUDGET
+    transfer_timeout: float = 30.0
+    """How long a snapshot in chunks may take to be whole."""
     revision: int = REVISION
     """The newest schema revision that this client pretends to know."""
     name: str | None = None
@@ -173,8 +173,10 @@ class DaemonConnection(SessionOperations):
             response = await request.wait()
         finally:
             self._requests.forget(request)
-            if request.response is not None and COMMANDS[command].kind == "mutating":
-                self._acknowledge(request)
+            if COMMANDS[command].kind == "mutating":
+                self._fresh = None
+                if request.response is not None:
+                    self._acknowledge(request)
         return _decoded(request, response, answer)
 
     def _acknowledge(self, request: Request) -> None:
@@ -381,7 +383,7 @@ class DaemonConnection(SessionOperations):
         try:
             transport.put(request.line)
             await request.wait()
-            with anyio.move_on_after(_TRANSFER_TIMEOUT):
+            with anyio.move_on_after(self._wishes.transfer_timeout):
                 await shown.wait()
         finally:
             self._requests.forget(request)
@@ -435,8 +437,8 @@ class DaemonConnection(SessionOperations):
                 case Closed(reason=reason, message=message):
                     self._end(reason, message)
                 case _:
-                    if isinstance(output, SessionEvent):
-                        self._fresh = None
+                    # The state in a snapshot is that of its moment, as its messages are.
+                    self._fresh = None
                     self._tell(output)
 
     def _show_now(self, shown: Shown) -> None:

@@ -117,6 +117,8 @@ class Following:
         self._assembly = Assembly(begin)
 
     def _shown(self, snapshot: Snapshot, purpose: Purpose) -> Shown:
+        if purpose != "attach" and self.cursor.is_past(snapshot.cursor):
+            raise BrokenProtocol("a snapshot is older than what was told before it")
         if snapshot.cursor is not None:
             self.cursor.moved_to(snapshot.cursor)
         self._is_live = True

@@ -113,6 +113,8 @@ class InProcessConnection(SessionOperations):
     async def _ask(self, command: str, answer: type[T], /, **fields: object) -> T:
         session = self._here()
         sent = given(fields)
+        if COMMANDS[command].kind == "mutating":
+            self._fresh = None
         if COMMANDS[command].in_session:
             session.begin(command, sent)
             try:
@@ -172,6 +174,7 @@ class InProcessConnection(SessionOperations):
     def _changed(self, key: ThreadKey, view: ThreadView | None) -> None:
         session = self._session
         if session is not None and session.follower.key == key:
+            self._fresh = None
             self._listeners.tell(SessionStatus(session.seen(view)))
 
     def _here(self) -> Session:

@@ -232,7 +232,7 @@ class SessionOperations(Unbuilt):
             return await self._ask("prompt", Admission, **fields)
         if cancel.is_set():
             raise AdmissionFailed("cancelled", "the prompt was taken back before it was sent")
-        attempt = _Attempt(uuid.uuid4().hex)
+        attempt = Attempt(uuid.uuid4().hex)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._take_back, attempt, cancel)
             try:
@@ -244,7 +244,7 @@ class SessionOperations(Unbuilt):
                 tasks.cancel_scope.cancel()
         return attempt.outcome()
 
-    async def _take_back(self, attempt: "_Attempt", cancel: anyio.Event) -> None:
+    async def _take_back(self, attempt: "Attempt", cancel: anyio.Event) -> None:
         await cancel.wait()
         try:
             told = await self._ask(
@@ -436,7 +436,7 @@ class SessionOperations(Unbuilt):
 
 
 @dataclass(slots=True)
-class _Attempt:
+class Attempt:
     """A prompt that may be taken back: what came of sending it, and of taking it back."""
 
     admission_id: str

@@ -61,6 +61,8 @@ _UNCERTAIN = (
     "this was received before and has no result: it may have happened; look before you repeat it"
 )
 _ID_TAKEN = "this id was another command's; nothing was done. Each command needs an id of its own"
+# A history that is another one now, for everyone who follows. Our workers write the type first.
+_REPLACES = b'{"type":"MESSAGES_SNAPSHOT"'
 _READ_BYTES = 256 * 1024
 _LONGEST_NAME = 60
 
@@ -93,6 +95,11 @@ class Attachment:
     running: int = 0
     """Commands that change something and go on, whatever becomes of the connection."""
     has_left: bool = False
+
+    def has_missed(self, events: Events) -> None:
+        """These were dropped. One that replaced the history makes the catch-up a replacement."""
+        if any(event.startswith(_REPLACES) for event, _ in events):
+            self.misses = "replacement"
 
     def leave(self) -> None:
         """The client follows no longer. The follower stays until the last command has ended."""
@@ -145,6 +152,9 @@ class Peer:
         self._unsent = b""
         self._written = anyio.Event()
         self._attached: dict[str, Attachment] = {}
+        self._closed_meanwhile: list[ThreadKey] = []
+        """Sessions that were closed, for the attaches that are on their way."""
+        self._attaching = 0
         self._slots = anyio.Semaphore(settings.max_commands)
         self._scope = anyio.CancelScope()
         self._is_ending = False
@@ -197,11 +207,10 @@ class Peer:
         """Hang up."""
         self._scope.cancel()
 
-    def follows(self, key: ThreadKey) -> bool:
-        return any(attachment.key == key for attachment in self._attached.values())
-
     def session_closed(self, key: ThreadKey, reason: str, message: str) -> None:
         """Always delivered, whatever else is dropped."""
+        if self._attaching:
+            self._closed_meanwhile.append(key)
         for active_id, attachment in tuple(self._attached.items()):
             if attachment.key == key:
                 del self._attached[active_id]
@@ -390,6 +399,7 @@ class Peer:
                 self._tell(attachment, events)
 
         follower = Follower(self._threads, key, take, asked.client_name[:_LONGEST_NAME])
+        self._attaching += 1
         try:
             joined = await follower.open(
                 asked.resume_cursor,
@@ -399,12 +409,19 @@ class Peer:
             ids, patience = self._directory.ids, self._settings.state_patience
             session = Session(self._threads, follower, ids, patience)
             snapshot = await session.snapshot(joined, joined.messages or ())
+            if key in self._closed_meanwhile:
+                follower.close()
+                raise CommandRefused("session_closed", KILLED)
         except CommandRefused as exc:
             self._put_line(_failed(found.id, "attach", exc.code, str(exc)))
             return
         except ConnectionFailure as exc:
             self._put_line(_failed(found.id, "attach", "failed", str(exc)))
             return
+        finally:
+            self._attaching -= 1
+            if not self._attaching:
+                self._closed_meanwhile.clear()
         active_id = snapshot.state.active_session_id
         if (before := self._attached.pop(active_id, None)) is not None:
             before.leave()
@@ -452,6 +469,7 @@ class Peer:
     def _tell(self, attachment: Attachment, events: Events) -> None:
         """Live events of a session, or none of them until it was caught up."""
         if attachment.misses is not None:
+            attachment.has_missed(events)
             return
         active_id = attachment.active_id
         is_live = all(cursor is not None for _, cursor in events)
@@ -463,6 +481,7 @@ class Peer:
                     self._out.put(record)
                 elif not self._out.put_live(record):
                     self._miss(attachment)
+                    attachment.has_missed(events)
                     break
         self._write_now()
 

@@ -11,7 +11,7 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,10 +160,6 @@ class LocalServer:
         for peer in self._peers:
             peer.cut()
 
-    def followers_of(self, key: ThreadKey) -> Sequence[Peer]:
-        """The clients that follow a thread now."""
-        return [peer for peer in self._peers if peer.follows(key)]
-
     async def _accept(
         self, listener: socket.socket, tasks: TaskGroup, scope: anyio.CancelScope
     ) -> None:
@@ -230,7 +226,7 @@ class LocalServer:
         }
 
     def _session_closed(self, key: ThreadKey, reason: str, message: str) -> None:
-        for peer in self.followers_of(key):
+        for peer in tuple(self._peers):
             peer.session_closed(key, reason, message)
 
 

@@ -58,3 +58,11 @@ def test_whatever_is_repeated_the_view_is_each_event_once_in_order(
             place = 19
     shown += [event for event in said[place:] if cursor.admits(event)]
     assert shown == said
+
+
+def test_a_place_is_behind_only_inside_one_generation() -> None:
+    cursor = EventCursor()
+    assert not cursor.is_past(Cursor(Generation("g"), 1))
+    cursor.admits(Cursor(Generation("g"), 5))
+    places = [Cursor(Generation("g"), 4), Cursor(Generation("g"), 5), Cursor(Generation("h"), 1)]
+    assert [cursor.is_past(place) for place in (*places, None)] == [True, False, False, False]

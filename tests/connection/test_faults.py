@@ -2,15 +2,18 @@
 
 import json
 import random
+import socket
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
-from connection.daemon import DaemonConnection
-from connection.events import ConnectionStatus, SessionEvent, SessionResynced
-from connection.failures import Disconnected
+from connection.daemon import DaemonConnection, Wishes
+from connection.events import ConnectionStatus, SessionEvent, SessionReplaced, SessionResynced
+from connection.failures import CommandRefused, ConnectionFailure, Disconnected
+from connection.local_stream import LocalStream
 from connection.peer import PeerSettings
 from tests.support.cut_storm import CutStorm
 from tests.support.fault_proxy import FaultProxy
@@ -130,6 +133,135 @@ async def test_a_client_that_does_not_keep_up_gets_one_catch_up_and_slows_nobody
             resyncs = [e for e in screen.told if isinstance(e, SessionResynced)]
             assert len(resyncs) == 1
             assert len([e for e in screen.told if isinstance(e, SessionEvent)]) <= 10
+
+
+async def test_a_history_that_was_replaced_among_what_was_dropped_makes_a_replacement(
+    tmp_path: Path,
+) -> None:
+    """A screen that keeps its place over a resync would show the end of another history."""
+    limits = PeerSettings(max_events=10, max_bytes=100_000)
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path, settings=limits) as scene,
+            scene.client() as (_, screen),
+        ):
+            scene.worker.say("TEXT_MESSAGE_START", messageId="m", role="assistant")
+            await screen.until_equal(scene.worker.model)
+            screen.told.clear()
+            for number in range(100):
+                scene.worker.say("TEXT_MESSAGE_CONTENT", messageId="m", delta=f"{number} ")
+            scene.worker.say("MESSAGES_SNAPSHOT", messages=[])
+            for number in range(100):
+                scene.worker.say("CUSTOM", name="x", value=number)
+            await screen.until(lambda: any(isinstance(e, SessionReplaced) for e in screen.told))
+            await screen.until_equal(scene.worker.model)
+            assert not any(isinstance(e, SessionResynced) for e in screen.told)
+            assert sum(isinstance(e, SessionReplaced) for e in screen.told) == 1
+
+
+async def test_a_session_that_is_closed_while_somebody_attaches_is_not_attached_to(
+    tmp_path: Path,
+) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene, scene.client() as (killer, _):
+            scene.worker.silent = frozenset({"get_state"})
+            failures: list[ConnectionFailure] = []
+
+            async def attach() -> None:
+                try:
+                    async with DaemonConnection(scene.dial).attached(KEY):
+                        pass
+                except ConnectionFailure as exc:
+                    failures.append(exc)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(attach)
+                await scene.worker.asked.wait()
+                await killer.kill_session(KEY.conversation_id)
+            (failure,) = failures
+            assert isinstance(failure, CommandRefused)
+            assert "was stopped" in str(failure)
+            await anyio.wait_all_tasks_blocked()
+            view = scene.registry.view(KEY)
+            assert view is None or view.followers == 0
+
+
+async def test_who_closes_while_the_daemon_is_looked_for_looks_no_longer(tmp_path: Path) -> None:
+    dialled = 0
+    with anyio.fail_after(PATIENCE):
+        async with (
+            a_local_server(tmp_path) as scene,
+            FaultProxy(tmp_path / "p.sock", scene.path, 0).serving() as proxy,
+        ):
+
+            async def dial() -> LocalStream:
+                nonlocal dialled
+                dialled += 1
+                return await proxy.dial()
+
+            async with scene.client(dial) as (connection, screen):
+                (tmp_path / "p.sock").unlink()
+                proxy.cut()
+                await screen.until(lambda: screen.outages == 1)
+                screen.told.clear()
+                await connection.aclose()
+                before = dialled
+                with pytest.raises(Disconnected):
+                    await connection.get_state()
+                # Longer than the first delays between two attempts.
+                await anyio.sleep(0.5)
+                assert (dialled, screen.told) == (before, [])
+
+
+async def test_a_snapshot_that_never_ends_fails_the_attach_in_its_time(tmp_path: Path) -> None:
+    hello = {
+        "type": "daemon_hello",
+        "protocol": {"name": "roost.daemon", "version": 1},
+        "schemaRevision": 2,
+        "schemaId": "s",
+        "appVersion": "1",
+        "generation": "g",
+        "pid": 1,
+        "clientId": "c",
+    }
+    state = {"activeSessionId": "a", "sessionId": "c1", "projectDir": "/p", "status": "idle"}
+    ours, theirs = socket.socketpair()
+
+    async def half_a_daemon() -> None:
+        async with LocalStream(theirs) as stream:
+            await stream.send(json.dumps(hello).encode() + b"\n")
+            asked = json.loads(await stream.receive())
+            attached = {
+                "activeSessionId": "a",
+                "client": {"id": asked["clientId"]},
+                "replay": {"status": "complete"},
+                "state": state,
+                "snapshotStream": {"id": "s", "messageCount": 3},
+            }
+            answer = {"type": "response", "id": asked["id"], "command": "attach", "success": True}
+            begin = {
+                "type": "session_snapshot_begin",
+                "activeSessionId": "a",
+                "snapshotId": "s",
+                "purpose": "attach",
+                "head": {"state": state},
+                "messageCount": 3,
+            }
+            for record in ({**answer, "data": attached}, begin):
+                await stream.send(json.dumps(record).encode() + b"\n")
+            with suppress(anyio.EndOfStream):
+                await stream.receive()
+
+    async def dial() -> LocalStream:
+        return LocalStream(ours)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(half_a_daemon)
+            connection = DaemonConnection(dial, None, Wishes(transfer_timeout=0.2))
+            with pytest.raises(Disconnected, match="did not come in time"):
+                async with connection.attached(KEY):
+                    pass
 
 
 async def test_a_client_that_reads_nothing_costs_little_and_still_learns_of_the_end(

@@ -16,6 +16,12 @@ CONTRACT = Path(__file__).parents[1] / "contracts" / "test_connection.py"
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """What does nothing does it on every event loop."""
+    return "asyncio"
+
+
 def test_the_pages_are_what_the_code_says() -> None:
     """Renew them: python -m roost.connection_pages"""
     assert (REFERENCE / "agent-connection.md").read_text(encoding="utf-8") == port_page()

@@ -161,6 +161,9 @@ async def test_messages_wait_while_a_run_goes_on_and_can_be_taken_back(door: Con
         await told.until("TEXT_MESSAGE_CONTENT")
         assert (await connection.follow_up("later")).admission == "queued"
         assert [m.text for m in await connection.get_queue()] == ["later"]
+        with pytest.raises(CommandRefused) as busy:
+            await connection.prompt("only if nothing runs", queue_if_busy=False)
+        assert busy.value.code == "busy"
         await connection.clear_queue()
         assert list(await connection.get_queue()) == []
         await connection.abort()
@@ -244,9 +247,10 @@ async def test_a_prompt_that_was_taken_back_before_it_was_sent_is_never_sent(
     async with door() as connection:
         cancel = anyio.Event()
         cancel.set()
-        with pytest.raises(AdmissionFailed) as failed:
-            await connection.prompt("never", cancel=cancel)
-        assert failed.value.status == "cancelled"
+        for ask in (connection.prompt, connection.prompt_and_wait):
+            with pytest.raises(AdmissionFailed) as failed:
+                await ask("never", cancel=cancel)
+            assert failed.value.status == "cancelled"
         assert await connection.get_messages() == ()
 
 
@@ -349,6 +353,10 @@ async def test_what_is_chosen_holds_and_what_can_not_be_chosen_changes_nothing(
 ) -> None:
     async with door() as connection:
         assert await connection.set_mode("plan") == "plan"
+        # What was attached with is not what holds any more, though no event told of it.
+        attached = (await connection.get_initial_snapshot()).state.worker
+        assert attached is not None
+        assert attached.mode == "plan"
         assert await connection.set_thinking_level("low") == "low"
         assert await connection.cycle_thinking_level() == "medium"
         await connection.set_auto_compaction_enabled(False)

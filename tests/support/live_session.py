@@ -45,6 +45,8 @@ class LiveWorker(FakeWorker):
         self.answers_prompts = True
         self.refused: frozenset[str] = frozenset()
         """Commands that it refuses."""
+        self.silent: frozenset[str] = frozenset()
+        """Commands that it does not answer."""
         self.asked = anyio.Event()
         self._unanswered: list[str] = []
         self.says(READY)
@@ -81,6 +83,9 @@ class LiveWorker(FakeWorker):
 
     def _command(self, frame: dict[str, Any]) -> None:
         data: dict[str, Any] = {}
+        if frame["name"] in self.silent:
+            self.asked.set()
+            return
         if frame["name"] in self.refused:
             no = {"success": False, "code": "refused", "error": "no"}
             self.says(line_of("command_result", id=frame["id"], **no))
