@@ -178,7 +178,7 @@ class WorkerSection:
         bool, SWITCH, Says("Workers go on when the daemon is killed. Linux only.")
     ] = True
     launch_pad: Annotated[
-        bool, SWITCH, Says("Our own workers are forked from a warm process. Linux only.")
+        bool, SWITCH, Says("Our own workers start from a process that is warm already.")
     ] = True
     control_group: Annotated[
         str | None,

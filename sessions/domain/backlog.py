@@ -10,6 +10,19 @@ from typing import Protocol
 
 MIB = 1024 * 1024
 
+Piece = bytes | memoryview
+"""What is left of a long line that is written bit by bit is looked at, and never copied."""
+
+
+def drop_front(pieces: deque[Piece], count: int) -> None:
+    """Take so many bytes out at the front."""
+    while count:
+        piece = pieces.popleft()
+        if len(piece) > count:
+            pieces.appendleft(memoryview(piece)[count:])
+            return
+        count -= len(piece)
+
 
 class Spool(Protocol):
     """First in, first out, outside of memory."""
@@ -35,8 +48,8 @@ class Backlog:
 
     spool: Spool
     memory_limit: int = 4 * MIB
-    _memory: deque[bytes] = field(default_factory=deque[bytes])
-    _latest: deque[bytes] = field(default_factory=deque[bytes])
+    _memory: "deque[Piece]" = field(default_factory=lambda: deque())
+    _latest: "deque[Piece]" = field(default_factory=lambda: deque())
     _held: int = 0
 
     @property
@@ -63,7 +76,7 @@ class Backlog:
             self._memory.extend(pieces)
         self._held += size
 
-    def pieces(self) -> deque[bytes]:
+    def pieces(self) -> "deque[Piece]":
         """What to write next, the oldest first; say with `written` how much of it went."""
         if not self._memory:
             if len(self.spool):
@@ -77,12 +90,7 @@ class Backlog:
     def written(self, count: int) -> None:
         """So many bytes of the pieces are out."""
         self._held -= count
-        while count:
-            piece = self._memory.popleft()
-            if len(piece) > count:
-                self._memory.appendleft(piece[count:])
-                return
-            count -= len(piece)
+        drop_front(self._memory, count)
 
     def clear(self) -> None:
         """Nobody reads it any more."""

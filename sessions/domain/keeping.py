@@ -3,8 +3,9 @@
 Pure: bytes and times in, bytes and signals out; `sessions.infrastructure.keeper` does them. Nothing
 of it knows what the registry's note says.
 
-Rules for editing: most lines are only counted and passed on in the batches they came in, and that
-is what makes a keeper cheap. What looks at a single line belongs behind `PLAIN`.
+Rules for editing: lines are passed on in the batches they came in, and taken in later, many at a
+time: that is what makes a keeper cheap. So whatever reads or changes what lines leave open calls
+`catch_up` first. What looks at a single line belongs behind `PLAIN`.
 """
 
 from collections import deque
@@ -13,7 +14,7 @@ from enum import IntEnum
 from typing import Final
 
 from sessions.domain import frames, lines
-from sessions.domain.backlog import Backlog
+from sessions.domain.backlog import Backlog, Piece, drop_front
 from sessions.domain.frames import BadFrame
 from sessions.domain.joining import OpenRun
 from sessions.domain.keeper_frames import Gone, Kind, Launch, Noted, header, told
@@ -28,6 +29,8 @@ TERM_GRACE = 2.0
 MIB = 1024 * 1024
 # What may wait for a worker that does not read, before its daemon is read no further.
 INBOX_BYTES = 32 * MIB
+# How much is passed on before it is taken in.
+_FRESH_BYTES = 48 * 1024
 INTERRUPT = b'{"type":"interrupt"}'
 
 PLAIN: Final = tuple(
@@ -71,11 +74,12 @@ class Keeping:
     note: bytes = b""
     is_attached: bool = True
     """There is a daemon to tell."""
-    inbox: deque[bytes] = field(default_factory=deque[bytes])
+    inbox: deque[Piece] = field(default_factory=lambda: deque())
     """What is to be written to the worker, with newlines."""
     ended_because: str | None = None
     """Why the keeper ended its worker, where that was not its daemon's wish."""
     sequence: int = 0
+    """The number of the last line that was taken in."""
     _standing: Standing = field(init=False)
     _waiting: Waiting = field(default_factory=Waiting)
     _approvals: dict[str, None] = field(default_factory=dict[str, None])
@@ -83,6 +87,9 @@ class Keeping:
     _has_announced: bool = False
     _parts: list[bytes] = field(default_factory=list[bytes])
     _held: int = 0
+    _fresh: list[tuple[bytes, float]] = field(default_factory=list[tuple[bytes, float]])
+    """Whole lines that were passed on and not taken in yet, and when they came."""
+    _fresh_bytes: int = 0
     _ring: deque[_Batch] = field(default_factory=deque[_Batch])
     _ring_lines: int = 0
     _ring_bytes: int = 0
@@ -119,15 +126,12 @@ class Keeping:
         """There is room for what it writes."""
         return not self.backlog.is_full
 
-    def worker_wrote(self, chunk: bytes) -> bytes:
-        """Pass on the whole lines in what its stdout gave. They are to be taken in next.
-
-        Raises LineTooLong.
-        """
+    def worker_wrote(self, chunk: bytes, now: float) -> None:
+        """Pass on the whole lines in what its stdout gave. Raises LineTooLong."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._hold(chunk)
-            return b""
+            return
         data = chunk[:end]
         if self._parts:
             self._parts.append(data)
@@ -136,25 +140,31 @@ class Keeping:
             self._held = 0
         if self.is_attached:
             self.backlog.put(header(Kind.LINES, len(data)), data)
+        self._fresh.append((data, now))
+        self._fresh_bytes += len(data)
+        if not self.is_attached:
+            # Nobody waits for the line, and it may end a run: then the idle clock begins.
+            self.catch_up()
         if end < len(chunk):
             self._hold(chunk[end:])
-        return data
 
-    def take_in(self, data: bytes, now: float) -> None:
-        """Number whole lines, keep them, and follow what they leave open.
+    @property
+    def is_behind(self) -> bool:
+        """There is enough to catch up with."""
+        return self._fresh_bytes > _FRESH_BYTES
 
-        Apart from passing them on, since a line that waits for this waits the longer.
-        """
-        if not data:
+    def catch_up(self) -> None:
+        """Number the lines that were passed on, keep them, and follow what they leave open."""
+        if not self._fresh:
             return
-        first = self.sequence + 1
+        fresh, self._fresh, self._fresh_bytes = self._fresh, [], 0
+        data = fresh[0][0] if len(fresh) == 1 else b"".join(data for data, _ in fresh)
         count = _count_lines(data)
-        self.sequence += count
-        self._keep(_Batch(first=first, count=count, data=data))
-        if not _is_plain(data, count):
-            for number, line in enumerate(data.split(b"\n")[:-1], first):
-                if not line.startswith(PLAIN):
-                    self._look_at(number, line, now)
+        if _is_plain(data, count):
+            self._keep(data, count)
+            return
+        for data, now in fresh:
+            self._take_in(data, now)
 
     def worker_said_aside(self, chunk: bytes) -> None:
         """Its stderr. Without a daemon there is no log that could have it."""
@@ -165,12 +175,7 @@ class Keeping:
         """So many bytes of the inbox were written to its stdin."""
         self._stuck_since = now
         self._inbox_bytes -= count
-        while count:
-            piece = self.inbox.popleft()
-            if len(piece) > count:
-                self.inbox.appendleft(piece[count:])
-                break
-            count -= len(piece)
+        drop_front(self.inbox, count)
         if not self.inbox:
             self._stuck_since = None
 
@@ -190,6 +195,7 @@ class Keeping:
 
     def worker_ended(self, reason: str, *, has_leftovers: bool) -> Gone:
         """It is gone, and so is all that it started: the last thing a daemon is told."""
+        self.catch_up()
         gone = Gone(self.ended_because or reason, self._held, has_leftovers)
         if self.is_attached:
             self.backlog.put(told(Kind.GONE, gone))
@@ -204,6 +210,7 @@ class Keeping:
 
     def attached(self, worker_pid: int) -> Kept:
         """A daemon has taken over: what it has to know. It is told of all that comes after."""
+        self.catch_up()
         self.is_attached = True
         self.backlog.clear()
         return Kept(
@@ -227,6 +234,7 @@ class Keeping:
 
     def detached(self, now: float) -> None:
         """The daemon's end broke. The worker goes on."""
+        self.catch_up()
         self.is_attached = False
         self.backlog.clear()
         self._alone_since = now
@@ -239,6 +247,7 @@ class Keeping:
         """Pass a line on, and remember what it asks for."""
         if self._is_deaf or self._stop_by is not None:
             return
+        self.catch_up()
         self._expect(line, now)
         self._put(line, now)
 
@@ -303,9 +312,23 @@ class Keeping:
         self.inbox.append(line + b"\n")
         self._inbox_bytes += len(line) + 1
 
-    def _keep(self, batch: _Batch) -> None:
-        """Put it into the ring; what the ring has too much goes, a whole batch at a time."""
+    def _take_in(self, data: bytes, now: float) -> None:
+        count = _count_lines(data)
+        first = self.sequence + 1
+        self._keep(data, count)
+        if not _is_plain(data, count):
+            for number, line in enumerate(data.split(b"\n")[:-1], first):
+                if not line.startswith(PLAIN):
+                    self._look_at(number, line, now)
+
+    def _keep(self, data: bytes, count: int) -> None:
+        """Number the lines and put them into the ring.
+
+        What the ring has too much goes, a whole batch at a time.
+        """
         ring = self._ring
+        batch = _Batch(first=self.sequence + 1, count=count, data=data)
+        self.sequence += count
         ring.append(batch)
         self._ring_lines += batch.count
         self._ring_bytes += len(batch.data)

@@ -306,12 +306,13 @@ class Keeper:
             return 0
         if chunk:
             try:
-                data = self._core.worker_wrote(chunk)
+                self._core.worker_wrote(chunk, time.monotonic())
             except LineTooLong as exc:
                 self._worker.signal(self._core.fail(f"wrote {exc}"))
                 return 0
             self._write_link()
-            self._core.take_in(data, time.monotonic())
+            if self._core.is_behind:
+                self._core.catch_up()
         return len(chunk)
 
     def _on_stderr(self, events: int) -> None:
