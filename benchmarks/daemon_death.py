@@ -19,7 +19,7 @@ def once(folder: Path) -> float:
     """Milliseconds, the start of the next daemon's interpreter included."""
     try:
         with tiny_daemon(folder, {}) as first:
-            while first.count("TEXT_MESSAGE_CONTENT") < 5 * THREADS or len(first.events) < THREADS:
+            while first.seen["TEXT_MESSAGE_CONTENT"] < 5 * THREADS or len(first.events) < THREADS:
                 assert first.read()
             began = time.perf_counter()
             first.process.send_signal(signal.SIGKILL)
@@ -27,7 +27,7 @@ def once(folder: Path) -> float:
                 pass
         cursors = {name: told[-1][:2] for name, told in first.events.items()}
         with tiny_daemon(folder, cursors) as second:
-            while not second.count("TEXT_MESSAGE_CONTENT"):
+            while not second.seen["TEXT_MESSAGE_CONTENT"]:
                 assert second.read(), json.dumps(cursors)
             return (time.perf_counter() - began) * 1000
     finally:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,9 @@ from tests.support.keepers import wait_until
 
 TINY = str(Path(__file__).parents[1] / "support/workers/tiny_daemon.py")
 THREADS = 20
+LIVES = 5
+# The longest run counts to 719.
+STEPS = 8
 
 
 class TinyDaemon:
@@ -27,8 +31,8 @@ class TinyDaemon:
         self.process = process
         self.events: dict[str, list[tuple[str, int, dict[str, Any]]]] = {}
         self.attached: list[str] = []
+        self.seen: Counter[str] = Counter()
         self.views: list[dict[str, Any]] = []
-        self.first_views: list[dict[str, Any]] | None = None
 
     def read(self) -> bool:
         """Take in one thing that it says; false when it says no more."""
@@ -41,19 +45,18 @@ class TinyDaemon:
             self.attached.append(content)
         elif name == "views":
             self.views = content
-            self.first_views = content if self.first_views is None else self.first_views
         elif sequence is not None:
             self.events.setdefault(name, []).append((generation, sequence, content))
+            self.seen[content["type"]] += 1
         return True
-
-    def count(self, kind: str) -> int:
-        return sum(e["type"] == kind for told in self.events.values() for _, _, e in told)
 
 
 @contextmanager
-def tiny_daemon(folder: Path, cursors: dict[str, tuple[str, int]]) -> Generator[TinyDaemon]:
+def tiny_daemon(
+    folder: Path, cursors: dict[str, tuple[str, int]], word: str = "counts"
+) -> Generator[TinyDaemon]:
     process = subprocess.Popen(
-        [sys.executable, TINY, str(folder), "counts", str(THREADS), json.dumps(cursors)],
+        [sys.executable, TINY, str(folder), word, str(THREADS), json.dumps(cursors)],
         stdout=subprocess.PIPE,
         text=True,
         env={"PATH": os.environ["PATH"]},
@@ -65,37 +68,49 @@ def tiny_daemon(folder: Path, cursors: dict[str, tuple[str, int]]) -> Generator[
         process.communicate(timeout=30)
 
 
-def test_twenty_live_runs_go_on_and_their_clients_resume_from_their_cursors(
+def test_twenty_live_runs_go_on_over_five_daemons_and_their_clients_resume_from_their_cursors(
     tmp_path: Path,
 ) -> None:
     """What no daemon of this field does: whoever restarts it must not lose a word of any agent."""
     keepers = tmp_path / "keepers"
+    told: dict[str, list[tuple[str, int, dict[str, Any]]]] = {}
+    cursors: dict[str, tuple[str, int]] = {}
     try:
-        with tiny_daemon(tmp_path, {}) as first:
-            while first.count("TEXT_MESSAGE_CONTENT") < 40 * THREADS or len(first.events) < THREADS:
-                assert first.read()
-            first.process.send_signal(signal.SIGKILL)
-            while first.read():
-                pass  # what it said before it died was delivered
-        cursors = {name: told[-1][:2] for name, told in first.events.items()}
-        with tiny_daemon(tmp_path, cursors) as second:
-            while second.count("RUN_FINISHED") + first.count("RUN_FINISHED") < THREADS:
-                assert second.read()
-            while not second.views or any(v["status"] == "running" for v in second.views):
-                assert second.read()
+        for life in range(LIVES):
+            with tiny_daemon(tmp_path, cursors, "counts-in-steps") as daemon:
+                while len(daemon.attached) < len(cursors):
+                    assert daemon.read()
+                for step in range(life, life + 1 if life < LIVES - 1 else STEPS):
+                    (tmp_path / f"go{step}").touch()
+                if life < LIVES - 1:
+                    while min(map(len, daemon.events.values()), default=0) < 10 or (
+                        len(daemon.events) < THREADS
+                    ):
+                        assert daemon.read()
+                    daemon.process.send_signal(signal.SIGKILL)
+                    while daemon.read():
+                        pass  # what it said before it died was delivered
+                else:
+                    while daemon.seen["RUN_FINISHED"] < THREADS:
+                        assert daemon.read()
+                    daemon.views = []
+                    while not daemon.views:
+                        assert daemon.read()
+            assert daemon.attached == ["complete"] * len(cursors)
+            for name, events in daemon.events.items():
+                told.setdefault(name, []).extend(events)
+            cursors = {name: events[-1][:2] for name, events in told.items()}
     finally:
         for process in marked_processes(home_mark(keepers)):
             process.end(signal.SIGTERM)
         wait_until(lambda: not list(marked_processes(home_mark(keepers))))
-    assert second.attached == ["complete"] * THREADS
     for number in range(THREADS):
-        name = f"t{number}"
-        told = first.events[name] + second.events.get(name, [])
-        assert len({generation for generation, _, _ in told}) == 1, "the generation went on"
-        sequences = [sequence for _, sequence, _ in told]
+        events = told[f"t{number}"]
+        assert len({generation for generation, _, _ in events}) == 1, "the generation went on"
+        sequences = [sequence for _, sequence, _ in events]
         assert sequences == sorted(set(sequences)), "nothing came twice"
-        counted = [e["delta"] for _, _, e in told if e["type"] == "TEXT_MESSAGE_CONTENT"]
+        counted = [e["delta"] for _, _, e in events if e["type"] == "TEXT_MESSAGE_CONTENT"]
         assert counted == [str(n) for n in range(700 + number)], "nothing was lost"
-    open_interrupts = {v["conversation_id"]: v["interrupts"] for v in second.views}
+    open_interrupts = {v["conversation_id"]: v["interrupts"] for v in daemon.views}
     assert open_interrupts == {f"t{n}": ["i"] if n % 2 else [] for n in range(THREADS)}
     assert {file.suffix for file in keepers.iterdir()} == {".outcome"}

@@ -117,4 +117,4 @@ def test_what_is_left_of_a_long_line_is_not_copied_each_time_a_part_of_it_is_wri
     (left,) = backlog.pieces()
     assert isinstance(left, memoryview)
     assert left.obj is data
-    assert (left, len(backlog)) == (data[96:], 904)
+    assert (bytes(left), len(backlog)) == (data[96:], 904)

@@ -23,7 +23,7 @@ def echo() -> None:
         say(type="ECHO", line=line.rstrip("\n"))
 
 
-def counts() -> None:
+def counts(*, steps: bool = False) -> None:
     """A thread's worker: a run counts to the number in its message, and asks when that is odd."""
     say(type="ready", protocol=1, version="test")
     for line in sys.stdin:
@@ -34,10 +34,17 @@ def counts() -> None:
             last = int(frame["input"]["messages"][0]["content"])
             say(type="RUN_STARTED", threadId="t", runId="r")
             for n in range(last):
+                while steps and n % 100 == 0 and not Path(f"go{n // 100}").exists():
+                    time.sleep(0.01)
                 say(type="TEXT_MESSAGE_CONTENT", messageId="m", delta=str(n))
                 time.sleep(0.004)
             outcome = {"type": "interrupt", "interrupts": [{"id": "i"}]} if last % 2 else None
             say(type="RUN_FINISHED", threadId="t", runId="r", outcome=outcome)
+
+
+def counts_in_steps() -> None:
+    """As `counts`, but each hundred begins only when there is a file `go<hundred>`."""
+    counts(steps=True)
 
 
 def leaves_processes() -> None:
