@@ -12,14 +12,18 @@ class Step(StrEnum):
     """In the order in which a worker's life passes them."""
 
     LAUNCH_BEGUN = "launch_begun"
+    KEEPER_STARTED = "keeper_started"
     LAUNCH_TOLD = "launch_told"
     LAUNCH_ANSWERED = "launch_answered"
+    LINE_SENT = "line_sent"
     LINES_RECEIVED = "lines_received"
+    LINES_DELIVERED = "lines_delivered"
     ADOPT_CONNECTED = "adopt_connected"
     ADOPT_TOLD = "adopt_told"
     ADOPT_ANSWERED = "adopt_answered"
     STOP_ASKED = "stop_asked"
     STOP_ANSWERED = "stop_answered"
+    FAREWELL_SAID = "farewell_said"
 
 
 class _Armed:

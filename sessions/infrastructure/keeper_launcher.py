@@ -120,6 +120,7 @@ class KeeperLauncher:
         try:
             with childs:
                 await self._start_keeper(childs, launch.keeper)
+                reached(Step.KEEPER_STARTED)
         except OSError as exc:
             link.close()
             reason = why_not(self.keeper_argv[0], launch.project_dir, exc)

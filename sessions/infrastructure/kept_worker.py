@@ -178,6 +178,7 @@ class KeptWorker:
                 reached(Step.LINES_RECEIVED)
                 if batch := self._lines.feed(payload):
                     take(batch)
+                    reached(Step.LINES_DELIVERED)
             else:
                 self._take_in(kind, payload)
 
@@ -210,6 +211,8 @@ class KeptWorker:
                     await self._link.send(data)
                     if data[0] == Kind.STOP:
                         reached(Step.STOP_ASKED)
+                    elif data[0] == Kind.LINE:
+                        reached(Step.LINE_SENT)
                 except KeeperLost:
                     # Its end will tell whoever reads the lines.
                     return
@@ -261,6 +264,7 @@ class KeptWorker:
             if self._gone.has_leftovers:
                 log.warning("worker_left_processes", worker_pid=self.pid)
             self._link.send_nowait(frame(Kind.FAREWELL))
+            reached(Step.FAREWELL_SAID)
             self._link.leave_off()
 
     def _put(self, data: bytes) -> None:

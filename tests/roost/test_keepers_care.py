@@ -11,8 +11,10 @@ from typing import Any
 
 import anyio
 import pytest
+from click.testing import CliRunner
 from websockets.asyncio.client import connect
 
+from roost.cli import main
 from roost.daemon.doctor import living_keepers
 from roost.home import RoostHome
 from sessions.infrastructure.marks import (
@@ -58,13 +60,18 @@ async def open_thread(machine: Machine, project: Path) -> int:
 
 
 def status(machine: Machine) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(machine.run("status", "--json", **SETTINGS)[1])
+    found: dict[str, Any] = json.loads(roost(machine, "status", "--json")[1])
     return found
 
 
 def doctor(machine: Machine, *arguments: str) -> tuple[int, str]:
-    code, out, _ = machine.run("doctor", *arguments, **SETTINGS)
-    return code, out
+    return roost(machine, "doctor", *arguments)
+
+
+def roost(machine: Machine, *arguments: str) -> tuple[int, str]:
+    """A command in this process, which has imported already what each process of its own would."""
+    answer = CliRunner().invoke(main, arguments, env=machine.environ | SETTINGS)
+    return answer.exit_code, answer.output
 
 
 async def test_a_plain_stop_ends_the_workers(machine: Machine, tmp_path: Path) -> None:
@@ -87,10 +94,10 @@ async def test_keep_workers_leaves_them_to_the_next_daemon(
     machine.daemon(**SETTINGS)
     worker = await open_thread(machine, tmp_path)
     (before,) = status(machine)["threads"]
-    code, out, _ = machine.run("stop", "--keep-workers", **SETTINGS)
+    code, out = roost(machine, "stop", "--keep-workers")
     assert (code, "go on for the next one" in out) == (0, True)
     assert process_start(worker) is not None
-    code, out, _ = machine.run("stop", "--keep-workers", **SETTINGS)
+    code, out = roost(machine, "stop", "--keep-workers")
     assert (code, out) == (0, "No daemon is running.\n")
     assert process_start(worker) is not None
     code, out = doctor(machine)
@@ -108,7 +115,7 @@ async def test_stop_without_a_daemon_ends_what_goes_on_without_one(
     worker = await open_thread(machine, tmp_path)
     daemon.kill()
     daemon.communicate(timeout=PATIENCE)
-    code, out, _ = machine.run("stop", **SETTINGS)
+    code, out = roost(machine, "stop")
     assert (code, "1 workers that had gone on" in out) == (0, True)
     assert process_start(worker) is None
 
@@ -122,7 +129,7 @@ async def test_a_stop_while_a_worker_is_launched_leaves_nothing(
         for number in range(4):
             opening = {"type": "resume_conversation", "project_dir": str(tmp_path)}
             await client.send(json.dumps(opening | {"id": f"c{number}"}))
-        code, _, _ = machine.run("stop", **SETTINGS)
+        code, _ = roost(machine, "stop")
     assert code == 0
     assert not list(marked_processes(home_mark(machine.home.path)))
     assert not list(machine.home.keepers.iterdir())
@@ -142,7 +149,7 @@ async def test_a_daemon_without_its_run_file_is_named_and_stopped_all_the_same(
     code, out = doctor(machine)
     assert code == 1
     assert f"A daemon runs (pid {daemon.pid}) and has lost its run file" in out
-    _, out, _ = machine.run("status", **SETTINGS)
+    _, out = roost(machine, "status")
     assert out.startswith(f"A daemon (pid {daemon.pid}) starts or stops just now, or has lost")
     code, out = doctor(machine, "--fix")
     assert (code, "  repaired" in out) == (0, True)
@@ -150,7 +157,7 @@ async def test_a_daemon_without_its_run_file_is_named_and_stopped_all_the_same(
     assert process_start(worker) is not None
     second = machine.daemon(**SETTINGS)
     machine.home.daemon_json.unlink()
-    code, out, _ = machine.run("stop", **SETTINGS)
+    code, out = roost(machine, "stop")
     assert (code, f"pid {second.pid}) and its workers have stopped" in out) == (0, True)
     assert process_start(worker) is None
 
@@ -166,7 +173,7 @@ async def test_status_shows_daemon_keepers_and_workers_with_age_and_memory(
         assert shown[role]["conversation_id"] == (None if role == "daemon" else "c")
         assert shown[role]["memory_bytes"] > 100_000
         assert 0 <= shown[role]["age_seconds"] < 600
-    _, out, _ = machine.run("status", **SETTINGS)
+    _, out = roost(machine, "status")
     assert "PROCESS" in out
     assert f"{worker}" in out
 

@@ -75,6 +75,7 @@ def test_twenty_live_runs_go_on_over_five_daemons_and_their_clients_resume_from_
     keepers = tmp_path / "keepers"
     told: dict[str, list[tuple[str, int, dict[str, Any]]]] = {}
     cursors: dict[str, tuple[str, int]] = {}
+    views: list[dict[str, Any]] = []
     try:
         for life in range(LIVES):
             with tiny_daemon(tmp_path, cursors, "counts-in-steps") as daemon:
@@ -96,6 +97,7 @@ def test_twenty_live_runs_go_on_over_five_daemons_and_their_clients_resume_from_
                     daemon.views = []
                     while not daemon.views:
                         assert daemon.read()
+            views = daemon.views
             assert daemon.attached == ["complete"] * len(cursors)
             for name, events in daemon.events.items():
                 told.setdefault(name, []).extend(events)
@@ -111,6 +113,6 @@ def test_twenty_live_runs_go_on_over_five_daemons_and_their_clients_resume_from_
         assert sequences == sorted(set(sequences)), "nothing came twice"
         counted = [e["delta"] for _, _, e in events if e["type"] == "TEXT_MESSAGE_CONTENT"]
         assert counted == [str(n) for n in range(700 + number)], "nothing was lost"
-    open_interrupts = {v["conversation_id"]: v["interrupts"] for v in daemon.views}
+    open_interrupts = {v["conversation_id"]: v["interrupts"] for v in views}
     assert open_interrupts == {f"t{n}": ["i"] if n % 2 else [] for n in range(THREADS)}
     assert {file.suffix for file in keepers.iterdir()} == {".outcome"}

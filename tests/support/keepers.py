@@ -83,9 +83,9 @@ async def spare_is_warm(spare: WarmSpare) -> None:
         await anyio.sleep(0.01)
 
 
-def wait_until(holds: Callable[[], bool], patience: float = 30.0) -> None:
+def wait_until(holds: Callable[[], bool], patience: float = 30.0, every: float = 0.01) -> None:
     """Wait for something that other processes do; there is no event for it."""
     give_up = time.monotonic() + patience
     while not holds():
         assert time.monotonic() < give_up, "it did not come to that in time"
-        time.sleep(0.01)
+        time.sleep(every)

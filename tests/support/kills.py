@@ -73,8 +73,8 @@ class Killing:
     def kill_some(self) -> None:
         """A few SIGKILLs by chance, close together: the daemon now and then, else what there is."""
         assert self._daemon is not None
-        wait_until(self._is_recovered)
-        targets = self._some(self.random.randint(1, 6))
+        wait_until(self._is_recovered, every=0.05)
+        targets = self._some(self.random.randint(2, 10))
         if self.random.random() < 0.1:
             self._count("daemon")
             self._daemon.kill()
@@ -87,12 +87,11 @@ class Killing:
 
     def _is_recovered(self) -> bool:
         """Every thread has a worker again, or what that has started."""
-        self.look()
-        marked = marked_processes(self.home)
+        marked = self.look()
         return len({p.mark.keeper for p in marked if p.mark.role is Role.WORKER}) >= self.threads
 
-    def look(self) -> None:
-        """How long has anything been without its keeper, while a daemon lives?"""
+    def look(self) -> list[Marked]:
+        """How long has anything been without its keeper, while a daemon lives? All there is."""
         processes = list(marked_processes(self.home))
         keepers = {p.mark.keeper for p in processes if p.mark.role is Role.KEEPER}
         now = time.monotonic()
@@ -104,6 +103,7 @@ class Killing:
         self._orphans = {o: self._orphans.get(o, now) for o in orphans}
         for since in self._orphans.values():
             self.longest_orphan = max(self.longest_orphan, now - since)
+        return processes
 
     def is_empty(self) -> bool:
         return not list(marked_processes(self.home))

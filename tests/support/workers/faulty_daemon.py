@@ -1,11 +1,14 @@
-"""A daemon that dies at a step: `<python> faulty_daemon.py <folder> <step or "none">`.
+"""Daemons that die at a step: `<python> faulty_daemon.py`.
 
-Takes over what there is, opens a thread, has it run, stops it, says "done".
+Told a folder and a step, or "none", as one JSON list a line; answers with the exit code. Each is a
+fork, since the imports take longer than all the rest. It takes over what there is, opens a thread,
+has it run, and stops it.
 """
 
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 
 import anyio
@@ -48,9 +51,27 @@ async def main(folder: Path, step: str) -> None:
         registry.handle(client, json.dumps(stopping).encode())
         while any(view.worker_pid for view in registry.views()):  # noqa: ASYNC110
             await anyio.sleep(0.01)
-    sys.stdout.write("done\n")
+
+
+def live(folder: Path, step: str) -> None:
+    """Be that daemon. Never returns."""
+    code = 1
+    try:
+        anyio.run(main, folder, step)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    anyio.run(main, Path(sys.argv[1]), sys.argv[2])
+    for told in sys.stdin:
+        folder, step = json.loads(told)
+        pid = os.fork()
+        if pid == 0:
+            live(Path(folder), step)
+        _, status = os.waitpid(pid, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
