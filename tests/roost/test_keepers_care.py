@@ -16,6 +16,8 @@ from websockets.asyncio.client import connect
 
 from roost.cli import main
 from roost.daemon.doctor import living_keepers
+from roost.daemon.lock import daemon_lock
+from roost.daemon.run_file import RunFile
 from roost.home import RoostHome
 from sessions.infrastructure.marks import (
     VARIABLE,
@@ -115,6 +117,8 @@ async def test_stop_without_a_daemon_ends_what_goes_on_without_one(
     worker = await open_thread(machine, tmp_path)
     daemon.kill()
     daemon.communicate(timeout=PATIENCE)
+    (keeper,) = living_keepers(machine.home)
+    keeper.end(signal.SIGSTOP)
     code, out = roost(machine, "stop")
     assert (code, "1 workers that had gone on" in out) == (0, True)
     assert process_start(worker) is None
@@ -138,7 +142,7 @@ async def test_a_stop_while_a_worker_is_launched_leaves_nothing(
 async def test_a_daemon_without_its_run_file_is_named_and_stopped_all_the_same(
     machine: Machine, tmp_path: Path
 ) -> None:
-    """Its record is gone; who has the lock is asked then. Its pad and keepers are let be."""
+    """Its record is gone; who has the lock is asked then."""
     daemon = machine.daemon(**SETTINGS)
     worker = await open_thread(machine, tmp_path)
     machine.home.daemon_json.unlink()
@@ -160,6 +164,23 @@ async def test_a_daemon_without_its_run_file_is_named_and_stopped_all_the_same(
     code, out = roost(machine, "stop")
     assert (code, f"pid {second.pid}) and its workers have stopped" in out) == (0, True)
     assert process_start(worker) is None
+
+
+async def test_the_pad_of_a_daemon_without_its_run_file_is_let_be(machine: Machine) -> None:
+    home = machine.home
+    with daemon_lock(home.daemon_lock, RunFile(home.daemon_json)):
+        pad = subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)"],
+            env={VARIABLE: str(Mark(home_mark(home.path), Role.PAD, "0" * 32))},
+        )
+        try:
+            wait_until(lambda: bool(list(marked_processes(home_mark(home.path)))))
+            assert doctor(machine) == (0, "Nothing is wrong.\n")
+            home.daemon_lock.write_text("{}")
+            assert f"The launch pad {pad.pid} has no owner" in doctor(machine)[1]
+        finally:
+            pad.kill()
+            pad.wait(PATIENCE)
 
 
 async def test_status_shows_daemon_keepers_and_workers_with_age_and_memory(

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import msgspec
 import pytest
 
-from sessions.domain.keeper_frames import PAD_REQUEST, Adopt, Kind, told
+from sessions.domain.keeper_frames import PAD_REQUEST, Adopt, FrameSplitter, Kind, Noted, told
 from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
 from sessions.infrastructure.file_spool import FileSpool
 from sessions.infrastructure.keeper_files import KeeperFiles, read_descriptor
-from sessions.infrastructure.kept_worker import KeeperLost, Link
+from sessions.infrastructure.kept_worker import KeeperLost, KeptWorker, Link
 from sessions.infrastructure.launch_pad import pad_environment
 from sessions.infrastructure.marks import stat_fields
 from tests.support.keepers import a_launcher, wait_until
@@ -63,6 +64,26 @@ async def test_one_daemon_at_a_time_and_only_with_the_token(tmp_path: Path) -> N
                 with pytest.raises(KeeperLost):
                     await link.receive()
                 link.close()
+
+
+async def test_of_notes_that_wait_for_a_keeper_only_the_last_is_sent() -> None:
+    """A halted keeper takes none; who comes and goes meanwhile must not fill the memory."""
+    ours, keepers = socket.socketpair()
+    with keepers:
+        worker = KeptWorker(Link(ours), 1, "k")
+        worker.remember(b"first", None)
+        worker.send(b"x")
+        for number in range(100):
+            worker.remember(b"%d" % number, 1.0)
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(worker.write_outbox)
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+        worker.close()
+        said = FrameSplitter().feed(keepers.recv(10_000))
+        last = msgspec.msgpack.encode(Noted(b"99", 1.0))
+        assert said[1:] == [(Kind.LINE, b"x"), (Kind.NOTE, last)]
 
 
 def test_a_pad_keeps_no_secret() -> None:
