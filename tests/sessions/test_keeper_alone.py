@@ -118,3 +118,14 @@ def test_what_is_left_of_a_long_line_is_not_copied_each_time_a_part_of_it_is_wri
     assert isinstance(left, memoryview)
     assert left.obj is data
     assert (bytes(left), len(backlog)) == (data[96:], 904)
+
+
+def test_a_line_that_came_before_a_request_is_not_the_answer_to_it() -> None:
+    """Lines are taken in late, many at a time; what they mean is decided by when they came."""
+    core = a_core()
+    says(core, 0.0, line("MESSAGES_SNAPSHOT", messages=[]))
+    opening = {"type": "resume_conversation", "project_dir": "/p", "id": "c"}
+    core.line_for_worker(json.dumps(opening).encode(), 1.0)
+    kept = core.attached(1)
+    assert kept.openings == 1, "whoever opened the thread waits still"
+    assert [number for number, _ in kept.ring] == [1], "that one went to everyone"

@@ -1,10 +1,13 @@
 """Real keepers and a real pad: what they cost when idle, who may take over, when a pad is stale."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -18,7 +21,7 @@ from sessions.infrastructure.keeper_files import KeeperFiles, read_descriptor
 from sessions.infrastructure.kept_worker import KeeperLost, KeptWorker, Link
 from sessions.infrastructure.launch_pad import pad_environment
 from sessions.infrastructure.marks import stat_fields
-from tests.support.keepers import a_launcher, wait_until
+from tests.support.keepers import SCRIPTED_PAD, a_launcher, a_pad, wait_until
 from tests.support.pumped import next_lines
 
 SCRIPTED = str(Path(__file__).parents[1] / "support/workers/scripted.py")
@@ -64,6 +67,68 @@ async def test_one_daemon_at_a_time_and_only_with_the_token(tmp_path: Path) -> N
                 with pytest.raises(KeeperLost):
                     await link.receive()
                 link.close()
+
+
+@pytest.mark.parametrize("is_forked", [True, False])
+async def test_a_worker_is_what_a_fresh_interpreter_is(tmp_path: Path, is_forked: bool) -> None:
+    """A fork that shared seeds, descriptors or handlers with others would do riddles."""
+    said: list[dict[str, Any]] = []
+    with a_pad((*SCRIPTED_PAD, "state")) if is_forked else nullcontext() as pad:
+        launch = a_launcher(tmp_path / "keepers", (*ECHO[:2], "state"), pad)
+        launch.open_files = 500
+        thread = ThreadKey(str(tmp_path), ConversationId("c"))
+        with anyio.fail_after(30):
+            for _ in range(2):
+                async with launch(thread, ThreadOptions(), "t") as worker:
+                    said += map(json.loads, await next_lines(worker))
+    assert len({one.pop("random") for one in said}) == 2
+    for one in said:
+        assert one == {
+            "type": "STATE",
+            "signals": dict.fromkeys(("SIGCHLD", "SIGTERM", "SIGHUP", "SIGUSR1"), "0")
+            | {"SIGINT": one["signals"]["SIGINT"]},
+            "blocked": [],
+            "wakeup": -1,
+            "fds": [0, 1, 2],
+            "open_files": 500,
+            "log_handlers": 0,
+            "collects": True,
+            "group": True,
+        }
+        assert "default_int_handler" in one["signals"]["SIGINT"]
+
+
+@pytest.mark.parametrize(
+    "warm_up",
+    [
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+        "kept.append(socket.socket())",
+        "kept.append(select.epoll())",
+    ],
+)
+def test_a_pad_that_would_fork_more_than_it_should_refuses(warm_up: str) -> None:
+    """A second thread's locks, a connection, an event loop: no fork can do anything with those."""
+    program = (
+        "import select, socket, sys, threading, time\n"
+        "from sessions.infrastructure.pad_process import serve_pad\n"
+        f"kept = []\ndef warm_up():\n    {warm_up}\n    return print\n"
+        "serve_pad(socket.socket(fileno=int(sys.argv[1])), warm_up, [])\n"
+    )
+    ours, pads = socket.socketpair()
+    with ours:
+        with pads:
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, str(pads.fileno())],
+                pass_fds=(pads.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd=Path(__file__).parents[2],
+            )
+        ours.settimeout(30)
+        assert ours.recv(1) == b"", "it never said that it is ready"
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert b"NotForkable: the launch pad has" in err
 
 
 async def test_of_notes_that_wait_for_a_keeper_only_the_last_is_sent() -> None:

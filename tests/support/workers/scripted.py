@@ -3,13 +3,19 @@
 Run as a real process by the launcher's tests. Standard library only, so that it starts at once.
 """
 
+import gc
 import json
+import logging
 import os
+import random
+import resource
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+HEEDED = ("SIGCHLD", "SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1")
 
 
 def say(**fields: object) -> None:
@@ -66,6 +72,23 @@ def leaves_processes() -> None:
 
 def environment() -> None:
     say(type="ENV", cwd=str(Path.cwd()), argv=sys.argv[2:], env=dict(os.environ))
+
+
+def state() -> None:
+    """What a process may have inherited and should not have."""
+    signals = {s.name: str(signal.getsignal(s)) for s in signal.Signals if s.name in HEEDED}
+    say(
+        type="STATE",
+        random=random.random(),
+        signals=signals,
+        blocked=[s.name for s in map(signal.Signals, signal.pthread_sigmask(signal.SIG_BLOCK, []))],
+        wakeup=signal.set_wakeup_fd(-1),
+        fds=sorted(int(fd.name) for fd in list(Path("/dev/fd").iterdir()) if fd.exists()),
+        open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        log_handlers=len(logging.getLogger().handlers),
+        collects=gc.isenabled(),
+        group=os.getpgid(0) == os.getsid(0) == os.getpid(),
+    )
 
 
 def exits_at_once() -> None:
