@@ -87,6 +87,22 @@ async def test_a_pattern_that_takes_for_ever_is_stopped_and_holds_nobody_up(tmp_
     assert ticks >= 5
 
 
+@pytest.mark.parametrize("pattern", ["(" * 2000 + ")" * 2000, "x" * 5000, "a{1,99999999999}", "[["])
+def test_a_pattern_that_nobody_means_is_refused(tmp_path: Path, pattern: str) -> None:
+    with pytest.raises(BadArguments):
+        Grep(sandbox(tmp_path), Walk()).prepare(msgspec.json.encode({"pattern": pattern}))
+
+
+async def test_names_with_many_stars_are_compared_at_once(tmp_path: Path) -> None:
+    """Who is hurt: whose worker is frozen by one odd pattern, and takes no stop."""
+    (tmp_path / ("cb" + "a" * 200)).write_text("")
+    found = await used(Glob(sandbox(tmp_path), Walk()), pattern="*a" * 40 + "b*c")
+    assert found.output == "Nothing was found."
+    (tmp_path / "x").write_text("")
+    for pattern in ("**/" * 1000 + "x", "**" * 1000 + "/x", "***/x"):
+        assert (await used(Glob(sandbox(tmp_path), Walk()), pattern=pattern)).output == "x"
+
+
 async def test_grep_is_bounded(tmp_path: Path, finder: Finder) -> None:
     (tmp_path / "many").write_text("hit\n" * 1000)
     found = await used(Grep(sandbox(tmp_path), finder), pattern="hit")
@@ -152,6 +168,20 @@ async def test_a_search_that_nobody_waits_for_any_more_is_left_and_its_program_e
                 tasks.cancel_scope.cancel()
             await until(partial(has_ended, pids[0]))
         (tmp_path / "pid").unlink()
+
+
+def test_more_folders_in_folders_than_python_likes_are_walked(tmp_path: Path) -> None:
+    """Who is hurt: who works where something made folders in folders, and can't search."""
+    deepest = Path(tmp_path, *("x" for _ in range(1100)))
+    os.close(sandbox(tmp_path).folder(deepest, make=True))
+    (deepest / "f").touch()
+    try:
+        assert list(Walk().files(tmp_path, finding.Patience(60))) == ["x/" * 1100 + "f"]
+    finally:
+        (deepest / "f").unlink()
+        # Nor does it like to remove them.
+        for folder in (deepest, *deepest.parents[:1099]):
+            folder.rmdir()
 
 
 def test_a_walk_ends_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:

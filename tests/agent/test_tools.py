@@ -214,6 +214,18 @@ async def test_a_path_that_leads_out_is_refused_with_the_reason(tmp_path: Path, 
     assert (outside / "x").read_text() == "secret"
 
 
+async def test_a_home_that_is_nobodys_and_a_name_that_no_disk_takes_are_said(
+    tmp_path: Path,
+) -> None:
+    box = sandbox(tmp_path)
+    for path in ("~nobody-of-this-name/x", "x" * 5000):
+        for tool, more in ((Read(box), {}), (Write(box), {"content": "x"})):
+            call = tool.prepare(msgspec.json.encode({"path": path, **more}))
+            call.subject()  # as the allow list asks
+            with anyio.fail_after(20):
+                assert not (await call.run()).success
+
+
 async def test_an_added_folder_counts_also_a_relative_one(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

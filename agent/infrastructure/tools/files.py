@@ -23,7 +23,7 @@ MAX_BYTES = 48 * 1024
 # Edit reads the whole file; beyond this a model has no business with it.
 MAX_EDITED = 10 * 1024 * 1024
 # What Read goes past to reach its first line.
-MAX_SKIPPED = 256 * 1024 * 1024
+MAX_SKIPPED = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

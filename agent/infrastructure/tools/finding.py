@@ -8,11 +8,11 @@ is decided by the search alone, so that an answer never depends on what is insta
 import os
 import re
 import shutil
-import stat
 import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -98,14 +98,16 @@ class Walk:
     """Goes through all folders."""
 
     def files(self, root: Path, patience: Patience) -> Iterator[str]:
-        for folder, folders, names in os.walk(root):
-            folders[:] = sorted(name for name in folders if name not in SKIPPED)
-            below = os.path.relpath(folder, root)
+        # Not recursive, unlike the library's: a project may have more folders in folders than that.
+        left = [""]
+        while left:
+            below = left.pop()
             patience.check()
-            for name in sorted(names):
+            folders, names = _entries(root / below)
+            left += [f"{below}{name}/" for name in reversed(folders) if name not in SKIPPED]
+            for name in names:
                 patience.check()
-                if _is_file(f"{folder}/{name}"):
-                    yield name if below == "." else f"{below}/{name}"
+                yield below + name
 
     def holding(
         self, root: Path, pattern: str, ignore_case: bool, patience: Patience
@@ -180,11 +182,17 @@ def finder(environ: Mapping[str, str]) -> Finder:
     return Walk() if program is None else Ripgrep(program)
 
 
-def _is_file(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
+def _entries(folder: Path) -> tuple[list[str], list[str]]:
+    """The folders and the files in it, each sorted; none of one that can't be read."""
+    folders: list[str] = []
+    files: list[str] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif entry.is_file(follow_symlinks=False):
+                files.append(entry.name)
+    return sorted(folders), sorted(files)
 
 
 def _walked_at(name: str) -> list[tuple[bool, str]]:

@@ -44,8 +44,8 @@ class Sandbox:
         """Where the path really leads. Raises OutsideSandbox. Touches the disk: off the loop."""
         if "\0" in path:
             raise OutsideSandbox("A path can't have a NUL character in it.")
-        wanted = self.project_dir / Path(path).expanduser()
         try:
+            wanted = self.project_dir / Path(path).expanduser()
             real = wanted.resolve()
         except (OSError, RuntimeError) as exc:
             raise OutsideSandbox(f"{path} can't be followed: {exc}.") from exc

@@ -22,6 +22,8 @@ from agent.tool_arguments import Arguments, read_arguments, schema_of
 MAX_RESULTS = 200
 _MAX_LINE = 300
 _SECONDS = 20.0
+# A longer one takes time to be understood, which a worker spends on nothing else.
+_LONGEST_PATTERN = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,13 @@ class _Search:
 
 
 class _GrepArguments(Arguments):
-    pattern: Annotated[str, Meta(description="A regular expression (Python's), line by line.")]
+    pattern: Annotated[
+        str,
+        Meta(
+            description="A regular expression (Python's), line by line.",
+            max_length=_LONGEST_PATTERN,
+        ),
+    ]
     path: Annotated[str, Meta(description="The folder or file to look in.")] = "."
     glob: Annotated[str | None, Meta(description="Only files named like this: `*.py`.")] = None
     ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
@@ -75,6 +83,8 @@ class Grep:
             pattern = regex.compile(found.pattern, regex.IGNORECASE if found.ignore_case else 0)
         except regex.error as exc:
             raise BadArguments(f"the pattern is not a regular expression: {exc}.") from exc
+        except RecursionError as exc:
+            raise BadArguments("the pattern has too many groups in groups.") from exc
         return _Search(
             found.pattern, self._seconds, lambda patience: self._grep(found, pattern, patience)
         )
@@ -98,6 +108,8 @@ class Grep:
                 patience.check()
         except TimeoutError:
             return _listing(found, _too_long(self._seconds))
+        except MemoryError:
+            return _listing(found, "Stopped: the pattern needs too much memory; simplify it.")
         return _listing(found, "")
 
     def _candidates(self, root: Path, wanted: _GrepArguments, patience: Patience) -> Iterable[Path]:
@@ -108,16 +120,24 @@ class Grep:
 
 
 class _GlobArguments(Arguments):
-    pattern: Annotated[str, Meta(description="Such as `*.md` or `src/**/*.py`.", min_length=1)]
+    pattern: Annotated[
+        str,
+        Meta(
+            description="Such as `*.md` or `src/**/*.py`.",
+            min_length=1,
+            max_length=_LONGEST_PATTERN,
+        ),
+    ]
     path: Annotated[str, Meta(description="The folder to look in.")] = "."
 
 
 class Glob:
     """The tool."""
 
-    def __init__(self, sandbox: Sandbox, finder: Finder) -> None:
+    def __init__(self, sandbox: Sandbox, finder: Finder, seconds: float = _SECONDS) -> None:
         self._sandbox = sandbox
         self._finder = finder
+        self._seconds = seconds
         self.spec = ToolSpec(
             name="Glob",
             description=(
@@ -130,7 +150,7 @@ class Glob:
 
     def prepare(self, arguments: bytes) -> _Search:
         found = read_arguments(_GlobArguments, arguments)
-        return _Search(found.pattern, _SECONDS, lambda patience: self._glob(found, patience))
+        return _Search(found.pattern, self._seconds, lambda patience: self._glob(found, patience))
 
     def _glob(self, wanted: _GlobArguments, patience: Patience) -> ToolResult:
         root = self._sandbox.resolve(wanted.path)
@@ -141,11 +161,12 @@ class Glob:
         note = ""
         try:
             for name in self._finder.files(root, patience):
-                if matches.fullmatch(name):
+                # Some patterns take for ever on some names, as in Grep.
+                if matches.fullmatch(name, timeout=patience.left or 0.001):
                     path = root / name
                     found.append((_changed(path), self._sandbox.shown(path)))
         except TimeoutError:
-            note = _too_long(_SECONDS)
+            note = _too_long(self._seconds)
         found.sort(reverse=True)
         if len(found) > MAX_RESULTS:
             note = f"{len(found) - MAX_RESULTS} more are left out: narrow the search."
@@ -170,13 +191,14 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line.removesuffix("\r")
 
 
-def _matcher(pattern: str) -> re.Pattern[str]:
+def _matcher(pattern: str) -> regex.Pattern[str]:
     """`*` and `?` stay inside a folder, `**` crosses folders."""
     if "/" not in pattern:
         pattern = f"**/{pattern}"
+    pattern = re.sub(r"\*{3,}", "**", re.sub(r"(?:\*\*/){2,}", "**/", pattern))
     found = re.escape(pattern.removeprefix("./"))
     found = found.replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
-    return re.compile(found.replace(r"\*", "[^/]*").replace(r"\?", "[^/]"))
+    return regex.compile(found.replace(r"\*", "[^/]*").replace(r"\?", "[^/]"))
 
 
 def _changed(path: Path) -> float:
