@@ -43,7 +43,7 @@ class Request:
     name: str
     fields: dict[str, object]
     line: bytes
-    scope: anyio.CancelScope
+    deadline: float
     on_response: Callable[[Response], None] | None = None
     """Is called before anything behind the response is read. Such a request is never sent again."""
     response: Response | None = None
@@ -52,6 +52,8 @@ class Request:
     _is_settled: bool = False
     _news: anyio.Event = field(default_factory=anyio.Event)
     _left: float | None = None
+    """What was left of its time when the connection was lost."""
+    _scope: anyio.CancelScope | None = None
 
     def settle(self) -> None:
         self._is_settled = True
@@ -68,7 +70,7 @@ class Request:
 
     async def wait(self, take: Callable[[Listed], None] = lambda record: None) -> Response:
         """The response; before it `take` is given the parts of a list. Raises ConnectionFailure."""
-        with self.scope:
+        with anyio.CancelScope(deadline=self.deadline) as self._scope:
             while True:
                 parts, self._listed = self._listed, []
                 for part in parts:
@@ -92,13 +94,18 @@ class Request:
     def pause(self, now: float) -> None:
         """The connection is down: no time passes."""
         if self._left is None:
-            self._left = self.scope.deadline - now
-            self.scope.deadline = math.inf
+            self._left = self.deadline - now
+            self._move_deadline(math.inf)
 
     def resume(self, now: float) -> None:
         if self._left is not None:
-            self.scope.deadline = now + self._left
+            self._move_deadline(now + self._left)
             self._left = None
+
+    def _move_deadline(self, deadline: float) -> None:
+        self.deadline = deadline
+        if self._scope is not None:
+            self._scope.deadline = deadline
 
 
 class Requests:
@@ -123,7 +130,7 @@ class Requests:
             name,
             fields,
             self._envelope(request_id, {"type": name, **fields}),
-            anyio.CancelScope(deadline=now + COMMANDS[name].timeout),
+            now + COMMANDS[name].timeout,
             on_response,
         )
         self._waiting[request_id] = request

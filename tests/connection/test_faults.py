@@ -188,6 +188,7 @@ async def test_a_session_that_is_closed_while_somebody_attaches_is_not_attached_
 
 async def test_who_closes_while_the_daemon_is_looked_for_looks_no_longer(tmp_path: Path) -> None:
     dialled = 0
+    looks, found = anyio.Event(), anyio.Event()
     with anyio.fail_after(PATIENCE):
         async with (
             a_local_server(tmp_path) as scene,
@@ -196,21 +197,22 @@ async def test_who_closes_while_the_daemon_is_looked_for_looks_no_longer(tmp_pat
 
             async def dial() -> LocalStream:
                 nonlocal dialled
+                if dialled:
+                    looks.set()
+                    await found.wait()
                 dialled += 1
                 return await proxy.dial()
 
             async with scene.client(dial) as (connection, screen):
-                (tmp_path / "p.sock").unlink()
                 proxy.cut()
-                await screen.until(lambda: screen.outages == 1)
+                await looks.wait()
                 screen.told.clear()
                 await connection.aclose()
-                before = dialled
+                found.set()
+                await anyio.wait_all_tasks_blocked()
+                assert (dialled, screen.told) == (1, [])
                 with pytest.raises(Disconnected):
                     await connection.get_state()
-                # Longer than the first delays between two attempts.
-                await anyio.sleep(0.5)
-                assert (dialled, screen.told) == (before, [])
 
 
 async def test_a_snapshot_that_never_ends_fails_the_attach_in_its_time(tmp_path: Path) -> None:

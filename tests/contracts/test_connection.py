@@ -30,7 +30,7 @@ from roost.daemon.run_file import RunFile, Running
 from roost.daemon.starting import STARTED
 from roost.home import RoostHome
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 Connect = Callable[..., AbstractAsyncContextManager[AgentConnection]]
 

@@ -14,7 +14,7 @@ import pytest
 
 from roost.home import RoostHome
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @dataclass(slots=True)

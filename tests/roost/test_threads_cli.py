@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.infrastructure.process import is_alive
-from tests.roost.conftest import Machine
+from tests.roost.conftest import PATIENCE, Machine
 
 
 @pytest.fixture
@@ -106,6 +106,6 @@ def test_ctrl_c_ends_the_run_and_is_130(shell: Machine) -> None:
     assert process.stdout is not None
     assert process.stdout.read(1)
     os.kill(process.pid, signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(PATIENCE) == 130
     (row,) = json.loads(shell.run("list", "--json")[1])
     assert row["status"] == "idle"
