@@ -101,6 +101,9 @@ def test_nothing_below_a_worker_is_taken_for_a_persons_before_it_is_known(
     machine.threads.is_known = False
     machine.runs(60, WORKER, f"ROOST_WORKER_TOKEN={TOKEN}")
     machine.runs(61, 60)
-    assert not machine.descent.is_inside(61)
+    machine.runs(62, 61)
+    assert not machine.descent.is_inside(62)
     machine.threads.is_known = True
-    assert machine.descent.is_inside(61)
+    machine.runs(63, 61)
+    assert machine.descent.is_inside(62)
+    assert machine.descent.is_inside(63)

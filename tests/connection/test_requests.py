@@ -8,8 +8,8 @@ import pytest
 
 from connection.failures import CapabilityUnavailable, Disconnected, RequestTimedOut
 from connection.negotiation import SERVER_CAPABILITIES, Offer
-from connection.records import Response
-from connection.requests import Requests
+from connection.records import ListProgress, Response
+from connection.requests import Listed, Requests
 from tests.support.time import virtual_time
 
 NEW = Offer(1, SERVER_CAPABILITIES[1])
@@ -57,6 +57,21 @@ async def test_what_belongs_to_a_connection_fails_with_it_and_the_rest_waits() -
         await attach.wait()
     requests.answered(Response(id=other.id, command="list", success=True))
     assert (await other.wait()).success
+
+
+async def test_a_list_that_begins_anew_after_an_outage_is_not_told_twice() -> None:
+    requests = Requests("me")
+    request = requests.make("list_saved_sessions", {}, anyio.current_time())
+    for loaded in (1, 2):
+        requests.listed(ListProgress(id=request.id, loaded=loaded, total=2))
+    requests.lost(anyio.current_time())
+    requests.send_again(NEW, lambda line: None, anyio.current_time())
+    for loaded in (1, 2):
+        requests.listed(ListProgress(id=request.id, loaded=loaded, total=2))
+    requests.answered(Response(id=request.id, command="list_saved_sessions", success=True))
+    told: list[Listed] = []
+    await request.wait(told.append)
+    assert [part.loaded for part in told if isinstance(part, ListProgress)] == [1, 2]
 
 
 async def test_every_command_has_an_id_of_its_own_under_one_client() -> None:

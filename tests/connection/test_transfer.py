@@ -1,15 +1,26 @@
 """A snapshot in chunks is the same snapshot, or nothing."""
 
 import json
+from contextlib import nullcontext
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connection.cursor import EventCursor
 from connection.failures import BrokenProtocol
-from connection.records import SnapshotBegin, SnapshotChunk, SnapshotEnd, encode, from_daemon
-from connection.shapes import SessionState, Snapshot
+from connection.following import Following
+from connection.records import (
+    Attached,
+    AttachedClient,
+    SnapshotBegin,
+    SnapshotChunk,
+    SnapshotEnd,
+    encode,
+    from_daemon,
+)
+from connection.shapes import Replay, SessionState, Snapshot
 from connection.transfer import CHUNK_BYTES, Assembly, transfer
 from sessions.domain.keys import Cursor, Generation
 
@@ -98,3 +109,19 @@ def test_a_part_of_another_transfer_is_refused() -> None:
     foreign = msgspec.structs.replace(chunk, snapshot_id="another")
     with pytest.raises(BrokenProtocol, match="another snapshot"):
         assembled([parts[0], foreign, parts[-1]])
+
+
+def test_a_catch_up_that_is_older_than_what_was_told_is_refused() -> None:
+    """It would take back what the person has read."""
+    attached = Attached(
+        active_session_id="a", client=AttachedClient(id="me"), replay=Replay(status="complete"),
+        state=STATE,
+    )  # fmt: skip
+    for sequence, is_refused in ((8, True), (7, False)):
+        following = Following(attached, EventCursor(Cursor(Generation("g"), sequence)))
+        following.begin()
+        *parts, end = transfer(snapshot("a"), "s", "resync")
+        for part in parts:
+            following.feed(part)
+        with pytest.raises(BrokenProtocol, match="older") if is_refused else nullcontext():
+            following.feed(end)
