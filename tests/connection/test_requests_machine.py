@@ -24,6 +24,10 @@ OFFERS = [Offer(revision, SERVER_CAPABILITIES[revision]) for revision in range(R
 GATED = "get_earlier_messages"
 
 
+def ignored(response: Response) -> None:
+    """Makes a request one that belongs to its connection."""
+
+
 class OneClient(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -45,8 +49,7 @@ class OneClient(RuleBasedStateMachine):
             return  # it is checked before it is made
         if is_tied and self.offer is None:
             return  # what belongs to a connection is asked on one
-        on_response = (lambda response: None) if is_tied else None
-        request = self.requests.make(name, {}, self.now, on_response)
+        request = self.requests.make(name, {}, self.now, ignored if is_tied else None)
         self.made.append(request)
         if self.offer is None:
             request.pause(self.now)
