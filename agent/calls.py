@@ -47,6 +47,10 @@ _CUT = (
     "Your answer reached the most that you may write at once before the call was whole: do it in"
     " smaller pieces, such as a short file first and then an Edit for each further part."
 )
+_OVERTAKEN = (
+    "Not run: the user has said something meanwhile. Read it, and make this call again if it is"
+    " still wanted."
+)
 _TOO_MANY_JOBS = f"Not run: {MOST} jobs run in the background already. Wait for one to end."
 
 
@@ -75,11 +79,15 @@ class Calls:
     async def handle(self, calls: Sequence[ToolCall], *, was_cut: bool = False) -> list[Interrupt]:
         """Run what may run, refuse what may not, and return what a person is asked for.
 
-        Of an answer that was cut, the last call may be half.
+        Of an answer that was cut, the last call may be half. What a person says meanwhile is heard
+        after the call that runs: those that have not begun are left to the model to make again.
         """
         waiting: list[Interrupt] = []
-        for call in calls:
+        for place, call in enumerate(calls):
             await self._say.wait_writable()
+            if place and self._is_spoken_to():
+                await self.finish(call.id, ToolResult(success=False, error=_OVERTAKEN))
+                continue
             ready = self._prepare(call)
             if isinstance(ready, ToolResult):
                 if was_cut and call is calls[-1]:
@@ -149,6 +157,11 @@ class Calls:
         self._say(told)
         for key, value in result.state.items():
             self._say.state(key, value)
+
+    def _is_spoken_to(self) -> bool:
+        """Does something wait that a person said, for this run to take in?"""
+        waiting = self._rec.conversation.queue.steering()
+        return any(each.message.is_of_a_person for each in waiting)
 
     def _prepare(self, call: ToolCall) -> _Ready | ToolResult:
         tool = self.equipment.find(call.function.name)

@@ -17,7 +17,7 @@ from agent.domain.approval import Effect
 from agent.domain.conversation import Conversation
 from agent.domain.entries import Responded, Said
 from agent.domain.events import ActivitySnapshot
-from agent.domain.messages import ATTACHMENTS, Message, ToolCall
+from agent.domain.messages import Message, ToolCall
 from agent.domain.ports import (
     ArgumentsPiece,
     CallBegan,
@@ -128,9 +128,7 @@ def _request(
     said = [
         message.text[:_LONGEST_SAID]
         for message in conversation.transcript
-        # What jobs and subagents came to are messages too, with words in them that are not the
-        # person's. All of those are marked; what a person wrote has at most attachments.
-        if message.role == "user" and set(message.metadata or ()) <= {ATTACHMENTS}
+        if message.is_of_a_person
     ]
     case = {
         "said_by_the_user": said[-_MOST_SAID:],

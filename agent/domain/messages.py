@@ -61,6 +61,11 @@ class Message(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
         """The same message with one more fact in its metadata."""
         return msgspec.structs.replace(self, metadata={**(self.metadata or {}), key: value})
 
+    @property
+    def is_of_a_person(self) -> bool:
+        """Did a person write it? What jobs and subagents came to are messages too, but marked."""
+        return self.role == "user" and set(self.metadata or ()) <= {ATTACHMENTS}
+
     def is_marked(self, key: str) -> bool:
         return bool((self.metadata or {}).get(key))
 

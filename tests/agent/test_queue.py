@@ -77,6 +77,33 @@ async def test_messages_that_come_meanwhile_join_the_run_after_its_call_in_order
         assert scene.model.requests[1].messages[-3].role == "tool"
 
 
+async def test_what_is_said_in_the_middle_of_several_calls_is_heard_before_the_rest() -> None:
+    """Who is hurt: who sees the first of many calls go wrong, and can only stop it all."""
+    busy = Busy()
+    several = calls(("c1", "Do", "x"), ("c2", "Do", "y"), ("c3", "Look", "z"))
+    async with one_session(several, says("done"), mode="auto", tool=busy.tool) as scene:
+        await busy.begin(scene)
+        await scene.ask("not y", "m1")
+        busy.gate.set()
+        await scene.wait_end()
+        verified(scene.lines.lines)
+        assert scene.tool.ran == ["x"]
+        read = scene.model.requests[1].messages
+        assert [m.role for m in read[-4:]] == ["tool", "tool", "tool", "user"]
+        assert "the user has said something meanwhile" in read[-2].text
+
+
+async def test_the_note_of_a_subagent_in_the_middle_of_several_calls_lets_them_run() -> None:
+    busy = Busy()
+    several = calls(("c1", "Do", "x"), ("c2", "Do", "y"))
+    async with one_session(several, says("done"), mode="auto", tool=busy.tool) as scene:
+        await busy.begin(scene)
+        await scene.session.note([], "child", "a note", wakes=True)
+        busy.gate.set()
+        await scene.wait_end()
+        assert scene.tool.ran == ["x", "y"]
+
+
 async def test_followers_see_what_a_run_took_in_as_a_snapshot_shows_it() -> None:
     """Who is hurt: the second window would show answers to messages that it never saw."""
     busy = Busy()
