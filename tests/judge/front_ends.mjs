@@ -1,6 +1,7 @@
 // Real front ends against a real daemon: the published HTTP clients and CopilotKit's core. Called as
-// node front_ends.mjs '{"client","base","token","project","thread","steps"}'; each step is one of
-// {"say": text}, {"answer": status}, {"tool": result}, {"connect": true}. Prints what the client holds.
+// node front_ends.mjs '{"client","base","token","project","thread","steps"}', and if wanted "tools" (their
+// names), "context", "state"; each step is one of {"say": text}, {"answer": status}, {"tool": result} of
+// the call "of" (its place; the last one; "more" results follow), {"connect": true}. Prints what the client holds.
 import { HttpAgent as Present } from "@ag-ui/client";
 import { HttpAgent as Old } from "@ag-ui/client-0059";
 import { CopilotKitCore } from "@copilotkit/core";
@@ -13,7 +14,9 @@ console.error = (...words) => problems.push(words.map(String).join(" ").split("\
 
 const headers = { authorization: `Bearer ${given.token}` };
 const properties = { project_dir: given.project };
-const tools = [{ name: "setColour", description: "Paints the page.", parameters: { type: "object" } }];
+const names = given.tools ?? ["setColour"];
+const tools = names.map((name) => ({ name, description: "Paints the page.", parameters: { type: "object" } }));
+const context = given.context ?? [];
 let interrupts = [];
 const outcomes = [];
 const events = [];
@@ -49,8 +52,10 @@ async function copilot() {
     look();
   });
   core.subscribe({ onError: ({ code, error }) => problems.push(`${code}: ${error}`) });
+  context.forEach((entry) => core.addContext(entry));
   const agent = core.getAgent("default");
   agent.threadId = given.thread;
+  if (given.state) agent.state = given.state;
   agent.subscribe(watch);
   return {
     agent,
@@ -61,8 +66,8 @@ async function copilot() {
 
 function plain(HttpAgent) {
   const url = `${given.base}/agui/agent/default/run`;
-  const agent = new HttpAgent({ url, headers, threadId: given.thread });
-  const run = (resume) => agent.runAgent({ tools, forwardedProps: properties, resume }, watch);
+  const agent = new HttpAgent({ url, headers, threadId: given.thread, initialState: given.state });
+  const run = (resume) => agent.runAgent({ tools, context, forwardedProps: properties, resume }, watch);
   return { agent, run };
 }
 
@@ -79,10 +84,10 @@ try {
     } else {
       const calls = front.agent.messages.flatMap((m) => m.toolCalls ?? []);
       const message = step.tool
-        ? { id, role: "tool", toolCallId: calls.at(-1).id, content: step.tool }
+        ? { id, role: "tool", toolCallId: calls.at(step.of ?? -1).id, content: step.tool }
         : { id, role: "user", content: step.say };
       front.agent.addMessage(message);
-      await front.run();
+      if (!step.more) await front.run();
     }
   }
 } catch (error) {

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.agent.support.openai_server import OpenAIServer, Stream, openai_server, text
 from tests.agui.real import RealDaemon, a_real_daemon
 from tests.agui.scenes import TOKEN
 from tests.support.judge import node_program
@@ -41,7 +42,7 @@ class Held:
 
 
 async def front_end(
-    daemon: RealDaemon, client: str, *steps: dict[str, Any], thread: str = "t1"
+    daemon: RealDaemon, client: str, *steps: dict[str, Any], thread: str = "t1", **brings: Any
 ) -> Held:
     given = {
         "client": client,
@@ -50,6 +51,7 @@ async def front_end(
         "project": str(daemon.project),
         "thread": thread,
         "steps": steps,
+        **brings,
     }
     done = await anyio.run_process(
         [node_program(), str(_PROGRAM), json.dumps(given)],
@@ -99,6 +101,80 @@ async def test_the_front_ends_own_tool_is_called_and_its_result_is_read(
         held = await front_end(daemon, client, *steps)
         assert held.outcomes == ["success", "success"]
         assert "setColour worked: painted red" in held.said
+
+
+BRINGS: dict[str, Any] = {
+    "tools": ["setColour", "setSize", "Bash"],
+    "context": [{"description": "The page", "value": "Invoices"}],
+    "state": {"theme": "dark"},
+}
+
+
+def both_tools() -> Stream:
+    """The model calls both of the front end's tools in one answer."""
+    calls = [
+        {
+            "index": n,
+            "id": f"c{n}",
+            "type": "function",
+            "function": {"name": name, "arguments": "{}"},
+        }
+        for n, name in enumerate(("setColour", "setSize"))
+    ]
+    return Stream(tuple({"tool_calls": [call]} for call in calls), "tool_calls")
+
+
+def with_model(server: OpenAIServer) -> dict[str, str]:
+    return {
+        "ROOST_AGENT__MODEL": "openai:local",
+        "ROOST_AGENT__TITLES": "false",
+        "ROOST_PROVIDERS__OPENAI__BASE_URL": server.url,
+        "ROOST_PROVIDERS__OPENAI__API_KEY": "sk-test",
+    }
+
+
+def results(request: dict[str, Any]) -> list[str]:
+    """What a model is told of the calls before."""
+    return [m["content"] for m in request["messages"] if m["role"] == "tool"]
+
+
+@pytest.mark.parametrize("client", [*HTTP_AGENTS, "copilotkit"])
+async def test_what_a_front_end_brings_reaches_the_model_and_a_name_of_ours_stays_ours(
+    tmp_path: Path, client: str
+) -> None:
+    """A page, or somebody who got into one, must not make our Bash harmless."""
+    with openai_server(both_tools(), text("Done.")) as server:
+        async with a_real_daemon(tmp_path, **with_model(server)) as daemon:
+            steps: list[dict[str, Any]] = [{"say": "paint it"}]
+            if client != "copilotkit":  # which answers by itself, when both have run
+                steps += [{"tool": "painted", "of": 0, "more": True}, {"tool": "painted"}]
+            held = await front_end(daemon, client, *steps, **BRINGS)
+        first, second = server.requests
+        told = json.dumps(first["messages"])
+        for words in ("The page: Invoices", "theme", "dark"):
+            assert words in told
+        offered = [tool["function"] for tool in first["tools"]]
+        assert {"setColour", "setSize"} <= {tool["name"] for tool in offered}
+        (bash,) = [tool for tool in offered if tool["name"] == "Bash"]
+        assert bash["description"] != "Paints the page."
+        assert results(second) == ["painted", "painted"]
+        assert held.outcomes == ["success", "success"]
+        assert held.state["theme"] == "dark"
+
+
+@pytest.mark.parametrize("client", HTTP_AGENTS)
+async def test_a_call_that_is_not_answered_is_not_run_and_its_result_may_still_come(
+    tmp_path: Path, client: str
+) -> None:
+    with openai_server(both_tools(), text("One."), text("Two.")) as server:
+        async with a_real_daemon(tmp_path, **with_model(server)) as daemon:
+            steps = ({"say": "paint it"}, {"tool": "red", "of": 0}, {"tool": "large", "of": 1})
+            held = await front_end(daemon, client, *steps, **BRINGS)
+        partly, wholly = results(server.requests[1]), results(server.requests[2])
+        assert partly[0] == "red"
+        assert "Not run" in partly[1]
+        assert wholly == ["red", "large"]
+        assert held.outcomes == ["success"] * 3
 
 
 async def test_copilotkit_runs_its_own_tool_and_goes_on_by_itself(tmp_path: Path) -> None:
