@@ -41,7 +41,8 @@ class RealDaemon:
     @asynccontextmanager
     async def client(self, kind: str = "desktop", **members: Any) -> AsyncGenerator[TourClient]:
         """A client of a kind that has said hello, and reads."""
-        async with connect(self.url, max_size=None, proxy=None, ping_interval=None) as socket:
+        options: dict[str, Any] = {"max_size": None, "proxy": None, "ping_interval": None}
+        async with connect(self.url, open_timeout=PATIENCE, **options) as socket:
             client = TourClient(kind, socket)
             hello = {"type": "browser_hello", "client": kind, "token": TOKEN}
             await client.send(**{**hello, "protocol_version": 2, **members})

@@ -40,7 +40,7 @@ class Scene:
             "max_size": None,
             "proxy": None,
             "ping_interval": None,
-            "open_timeout": 5,
+            "open_timeout": 30,
             "close_timeout": 0.2,
         }
         async with connect(self.url, **(defaults | options)) as socket:
@@ -74,14 +74,14 @@ def hello(**members: Any) -> str:
 
 async def said(socket: ClientConnection) -> str:
     """The next frame, in time."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         return cast(str, await socket.recv())
 
 
 async def closing(socket: ClientConnection) -> tuple[list[str], int | None]:
     """Everything that still comes, and the code the server closed with (None: without a frame)."""
     frames: list[str] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while True:
             try:
                 frames.append(cast(str, await socket.recv()))

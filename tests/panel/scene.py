@@ -79,7 +79,9 @@ class PanelDaemon:
         """A desktop app that has opened a thread."""
         token = self.home.token.read_text().strip()
         hello = {"type": "browser_hello", "client": "desktop", "protocol_version": 2}
-        with connect(f"ws://127.0.0.1:{self.port}/ws", max_size=None, proxy=None) as socket:
+        with connect(
+            f"ws://127.0.0.1:{self.port}/ws", max_size=None, proxy=None, open_timeout=PATIENCE
+        ) as socket:
             client = OtherClient(socket)
             client.send(**hello, token=token, name="the desktop app")
             project = str(self.project)

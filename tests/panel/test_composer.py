@@ -84,7 +84,7 @@ def test_pictures_are_pasted_dropped_taken_back_and_sent(panel: Panel) -> None:
 def test_a_message_while_it_works_waits_and_can_be_taken_back(panel: Panel) -> None:
     page = panel.page
     panel.open_thread("busy")
-    panel.say("slow 80")
+    panel.say("slow 1800")
     expect(page.get_by_role("button", name="Queue")).to_be_visible()
     panel.say("think of the herbs")
     panel.say("think of the tulips")

@@ -19,23 +19,30 @@ def doomed(tmp_path_factory: pytest.TempPathFactory) -> Generator[PanelDaemon]:
 def test_a_connection_that_is_cut_in_mid_run_loses_and_doubles_nothing(panel: Panel) -> None:
     page = panel.page
     sockets: list[WebSocketRoute] = []
+    is_down = False
 
     def keep(route: WebSocketRoute) -> None:
-        route.connect_to_server()
-        sockets.append(route)
+        if is_down:
+            route.close()
+        else:
+            route.connect_to_server()
+            sockets.append(route)
 
     page.route_web_socket("**/ws", keep)
     panel.open_thread("cut")
-    panel.say("slow 40")
+    panel.say("slow 50")
     answer = page.locator(".answered").last
     expect(answer).to_contain_text("word5")
+    # It stays down until that was seen: the first attempt would come through at once.
+    is_down = True
     sockets[-1].close()
     expect(page.get_by_text("not connected, trying again")).to_be_visible()
+    is_down = False
     expect(page.locator(".answered.is-open")).to_be_visible()
-    expect(answer).to_contain_text("word40")
+    expect(answer).to_contain_text("word50")
     expect(page.locator(".answered.is-open")).to_have_count(0)
     words = [word for word in answer.inner_text().split() if word.startswith("word")]
-    assert words == [f"word{number}" for number in range(1, 41)]
+    assert words == [f"word{number}" for number in range(1, 51)]
     assert len(sockets) == 2
 
 

@@ -62,7 +62,8 @@ def test_what_another_client_answers_disappears_and_says_where(stage: Stage, pan
         panel.open_thread("elsewhere")
         phone.go("#/inbox")
         for number in range(2):
-            desktop.say(f"run echo {number}; sleep 2")
+            seen = stage.daemon.project / f"answer-{number}-was-seen"
+            desktop.say(f"run until test -e {seen.name}; do sleep 0.1; done")
             asked = desktop.asked()
             for page in (panel.page, phone.page):
                 expect(page.locator("[data-decision]")).to_be_visible()
@@ -71,6 +72,7 @@ def test_what_another_client_answers_disappears_and_says_where(stage: Stage, pan
             for page in (panel.page, phone.page):
                 expect(page.locator("[data-decision]")).to_have_count(0)
                 expect(page.get_by_text("Answered in the desktop app.")).to_be_visible()
+            seen.touch()
             desktop.until("RUN_FINISHED")
 
 

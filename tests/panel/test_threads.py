@@ -155,9 +155,9 @@ def test_two_browsers_on_one_thread_show_the_same(stage: Stage, panel: Panel) ->
     with a_panel(stage.browser, stage.daemon, phone=True) as phone:
         panel.open_thread("shared")
         phone.open_thread("shared")
-        panel.say("slow 12")
+        panel.say("slow 40")
         for page in (panel.page, phone.page):
-            expect(page.locator(".said")).to_have_text("slow 12")
+            expect(page.locator(".said")).to_have_text("slow 40")
             expect(page.locator(".answered.is-open")).to_be_visible()
         for page in (panel.page, phone.page):
             expect(page.locator(".answered.is-open")).to_have_count(0)
@@ -165,6 +165,6 @@ def test_two_browsers_on_one_thread_show_the_same(stage: Stage, panel: Panel) ->
         assert texts[0] == texts[1]
         phone.shoot("phone-thread")
         phone.page.get_by_label("Back to the list").click()
-        expect(phone.page.locator("[data-row]").filter(has_text="slow 12")).to_be_visible()
+        expect(phone.page.locator("[data-row]").filter(has_text="slow 40")).to_be_visible()
         expect(phone.page.locator(".thread")).to_have_count(0)
         phone.shoot("phone-list")

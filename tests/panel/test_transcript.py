@@ -8,7 +8,7 @@ from tests.panel.scene import Panel
 def test_an_answer_comes_word_by_word_and_can_be_stopped(panel: Panel) -> None:
     page = panel.page
     panel.open_thread("streams")
-    panel.say("slow 100")
+    panel.say("slow 1900")
     answer = page.locator(".answered").last
     expect(answer).to_contain_text("3")
     shorter = len(answer.inner_text())
@@ -53,12 +53,14 @@ def test_what_a_conversation_holds_is_drawn(staged: Panel) -> None:
 def test_a_running_commands_output_is_seen_while_it_runs(panel: Panel) -> None:
     page = panel.page
     panel.open_thread("live")
-    panel.say("run for i in 1 2 3 4 5 6 7 8 9; do echo line $i; sleep 0.3; done")
+    seen = panel.daemon.project / "line-1-was-seen"
+    panel.say(f"run echo line 1; until test -e {seen.name}; do sleep 0.1; done; echo line 9")
     page.get_by_role("button", name="Approve").click()
     call = page.locator(".call").last
     call.locator("summary").click()
     expect(call.get_by_label("Output")).to_contain_text("line 1")
     assert "done" not in call.locator(".call-state").inner_text()
+    seen.touch()
     expect(call.get_by_label("Output")).to_contain_text("line 9")
     expect(call.locator(".call-state")).to_have_text("done")
 

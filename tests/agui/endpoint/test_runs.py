@@ -123,7 +123,7 @@ async def test_a_second_run_is_refused_while_one_is_open_and_a_stop_ends_it(tmp_
 
 async def test_a_client_that_leaves_ends_no_run_and_finds_it_again(tmp_path: Path) -> None:
     async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
-        async with front.streams("run", front.input("slow 30")) as body:
+        async with front.streams("run", front.input("slow 12")) as body:
             await body.until("TEXT_MESSAGE_CONTENT", 3)
         async with front.streams("connect", front.input(runId="look")) as joined:
             await joined.until("TEXT_MESSAGE_CONTENT", 2)
@@ -138,7 +138,7 @@ async def test_a_client_that_leaves_ends_no_run_and_finds_it_again(tmp_path: Pat
             verdict = judge(joined.raw)
             assert verdict.problems == []
             said = verdict.messages[-1]["content"]
-        assert all(f"word{n} " in said for n in range(1, 31))
+        assert all(f"word{n} " in said for n in range(1, 13))
 
 
 async def test_who_names_the_last_event_gets_exactly_what_was_missed(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_who_names_the_last_event_gets_exactly_what_was_missed(tmp_path: P
 
 async def test_a_reconnect_in_the_middle_of_a_run_goes_on_where_it_was_cut(tmp_path: Path) -> None:
     async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
-        async with front.streams("run", front.input("slow 20")) as body:
+        async with front.streams("run", front.input("slow 10")) as body:
             await body.until("TEXT_MESSAGE_CONTENT", 3)
         rest = await front.connect(body.ids[-1])
         assert rest.types[-1] == "RUN_FINISHED"
@@ -170,7 +170,7 @@ async def test_a_reconnect_in_the_middle_of_a_run_goes_on_where_it_was_cut(tmp_p
             verdict = judge(framed_up_to(body.raw) + rest.raw)
         assert verdict.problems == []
         said = verdict.messages[-1]["content"]
-        assert [said.count(f"word{n} ") for n in range(1, 21)] == [1] * 20
+        assert [said.count(f"word{n} ") for n in range(1, 11)] == [1] * 10
 
 
 def framed_up_to(raw: bytes) -> bytes:
