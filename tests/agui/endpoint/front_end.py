@@ -83,13 +83,14 @@ class FrontEnd:
     http: httpx2.AsyncClient
     project: str
     agent: str = "default"
+    thread: str = "t1"
 
     def input(self, text: str = "", **changed: Any) -> Event:
         """An input of one message, with members changed; those set to None are left out."""
         run_id = changed.get("runId", "r1")
         messages = [{"id": f"m-{run_id}", "role": "user", "content": text}] if text else []
         full = {
-            "threadId": "t1",
+            "threadId": self.thread,
             "runId": run_id,
             "messages": messages,
             "tools": [],
@@ -140,4 +141,4 @@ async def a_front_end(daemon: Host, token: str = TOKEN) -> AsyncGenerator[FrontE
         limits=httpx2.Limits(max_connections=None),
         trust_env=False,
     ) as http:
-        yield FrontEnd(http, str(daemon.project))
+        yield FrontEnd(http, str(daemon.project), thread=getattr(daemon, "thread", "t1"))

@@ -10,7 +10,9 @@ import anyio
 import pytest
 
 from tests.agent.support.openai_server import OpenAIServer, Stream, openai_server, text
-from tests.agui.real import RealDaemon, a_real_daemon
+from tests.agui.endpoint.conftest import Served
+from tests.agui.endpoint.front_end import Host
+from tests.agui.real import a_real_daemon
 from tests.agui.scenes import TOKEN
 from tests.support.judge import node_program
 
@@ -41,15 +43,13 @@ class Held:
         return " ".join(m["content"] for m in self.messages if m["role"] == "assistant")
 
 
-async def front_end(
-    daemon: RealDaemon, client: str, *steps: dict[str, Any], thread: str = "t1", **brings: Any
-) -> Held:
+async def front_end(daemon: Host, client: str, *steps: dict[str, Any], **brings: Any) -> Held:
     given = {
         "client": client,
         "base": f"http://127.0.0.1:{daemon.port}",
         "token": TOKEN,
         "project": str(daemon.project),
-        "thread": thread,
+        "thread": getattr(daemon, "thread", "t1"),
         "steps": steps,
         **brings,
     }
@@ -66,41 +66,38 @@ async def front_end(
 
 @pytest.mark.parametrize("client", [*HTTP_AGENTS, "copilotkit"])
 async def test_a_front_end_talks_and_has_the_whole_conversation(
-    tmp_path: Path, client: str
+    served: Served, client: str
 ) -> None:
-    async with a_real_daemon(tmp_path) as daemon:
-        held = await front_end(daemon, client, {"say": "hello"}, {"say": "think"})
-        assert held.outcomes == ["success", "success"]
-        assert "You said: hello." in held.said
-        assert held.state["queue"] == []
-        assert [m["role"] for m in held.messages if m["role"] == "user"] == ["user", "user"]
+    held = await front_end(served, client, {"say": "hello"}, {"say": "think"})
+    assert held.outcomes == ["success", "success"]
+    assert "You said: hello." in held.said
+    assert held.state["queue"] == []
+    assert [m["role"] for m in held.messages if m["role"] == "user"] == ["user", "user"]
 
 
 @pytest.mark.parametrize("client", HTTP_AGENTS)
-async def test_a_front_end_is_asked_and_its_answers_count(tmp_path: Path, client: str) -> None:
-    async with a_real_daemon(tmp_path) as daemon:
-        held = await front_end(
-            daemon,
-            client,
-            {"say": "run echo it ran > yes.txt"},
-            {"answer": "resolved"},
-            {"say": "run echo it ran > no.txt"},
-            {"answer": "cancelled"},
-        )
-        assert held.outcomes == ["interrupt", "success"] * 2
-        assert (daemon.project / "yes.txt").exists()
-        assert not (daemon.project / "no.txt").exists()
+async def test_a_front_end_is_asked_and_its_answers_count(served: Served, client: str) -> None:
+    held = await front_end(
+        served,
+        client,
+        {"say": "run echo it ran > yes.txt"},
+        {"answer": "resolved"},
+        {"say": "run echo it ran > no.txt"},
+        {"answer": "cancelled"},
+    )
+    assert held.outcomes == ["interrupt", "success"] * 2
+    assert (served.project / "yes.txt").exists()
+    assert not (served.project / "no.txt").exists()
 
 
 @pytest.mark.parametrize("client", HTTP_AGENTS)
 async def test_the_front_ends_own_tool_is_called_and_its_result_is_read(
-    tmp_path: Path, client: str
+    served: Served, client: str
 ) -> None:
-    async with a_real_daemon(tmp_path) as daemon:
-        steps = ({"say": 'use setColour {"colour":"red"}'}, {"tool": "painted red"})
-        held = await front_end(daemon, client, *steps)
-        assert held.outcomes == ["success", "success"]
-        assert "setColour worked: painted red" in held.said
+    steps = ({"say": 'use setColour {"colour":"red"}'}, {"tool": "painted red"})
+    held = await front_end(served, client, *steps)
+    assert held.outcomes == ["success", "success"]
+    assert "setColour worked: painted red" in held.said
 
 
 BRINGS: dict[str, Any] = {
@@ -138,57 +135,56 @@ def results(request: dict[str, Any]) -> list[str]:
     return [m["content"] for m in request["messages"] if m["role"] == "tool"]
 
 
-@pytest.mark.parametrize("client", [*HTTP_AGENTS, "copilotkit"])
 async def test_what_a_front_end_brings_reaches_the_model_and_a_name_of_ours_stays_ours(
-    tmp_path: Path, client: str
+    tmp_path: Path,
 ) -> None:
     """A page, or somebody who got into one, must not make our Bash harmless."""
-    with openai_server(both_tools(), text("Done.")) as server:
+    clients = [*HTTP_AGENTS, "copilotkit"]
+    # CopilotKit answers by itself, when both have run.
+    answers = ({"tool": "painted", "of": 0, "more": True}, {"tool": "painted"})
+    with openai_server(*[both_tools(), text("Done.")] * len(clients)) as server:
         async with a_real_daemon(tmp_path, **with_model(server)) as daemon:
-            steps: list[dict[str, Any]] = [{"say": "paint it"}]
-            if client != "copilotkit":  # which answers by itself, when both have run
-                steps += [{"tool": "painted", "of": 0, "more": True}, {"tool": "painted"}]
-            held = await front_end(daemon, client, *steps, **BRINGS)
-        first, second = server.requests
-        told = json.dumps(first["messages"])
-        for words in ("The page: Invoices", "theme", "dark"):
-            assert words in told
-        offered = [tool["function"] for tool in first["tools"]]
-        assert {"setColour", "setSize"} <= {tool["name"] for tool in offered}
-        (bash,) = [tool for tool in offered if tool["name"] == "Bash"]
-        assert bash["description"] != "Paints the page."
-        assert results(second) == ["painted", "painted"]
-        assert held.outcomes == ["success", "success"]
-        assert held.state["theme"] == "dark"
+            for client in clients:
+                steps = [{"say": "paint it"}, *(answers if client in HTTP_AGENTS else ())]
+                held = await front_end(daemon, client, *steps, **BRINGS, thread=f"t-{client}")
+                assert held.outcomes == ["success", "success"]
+                assert held.state["theme"] == "dark"
+        for first, second in zip(server.requests[::2], server.requests[1::2], strict=True):
+            told = json.dumps(first["messages"])
+            for words in ("The page: Invoices", "theme", "dark"):
+                assert words in told
+            offered = [tool["function"] for tool in first["tools"]]
+            assert {"setColour", "setSize"} <= {tool["name"] for tool in offered}
+            (bash,) = [tool for tool in offered if tool["name"] == "Bash"]
+            assert bash["description"] != "Paints the page."
+            assert results(second) == ["painted", "painted"]
 
 
-@pytest.mark.parametrize("client", HTTP_AGENTS)
 async def test_a_call_that_is_not_answered_is_not_run_and_its_result_may_still_come(
-    tmp_path: Path, client: str
+    tmp_path: Path,
 ) -> None:
-    with openai_server(both_tools(), text("One."), text("Two.")) as server:
+    steps = ({"say": "paint it"}, {"tool": "red", "of": 0}, {"tool": "large", "of": 1})
+    with openai_server(*[both_tools(), text("One."), text("Two.")] * 2) as server:
         async with a_real_daemon(tmp_path, **with_model(server)) as daemon:
-            steps = ({"say": "paint it"}, {"tool": "red", "of": 0}, {"tool": "large", "of": 1})
-            held = await front_end(daemon, client, *steps, **BRINGS)
-        partly, wholly = results(server.requests[1]), results(server.requests[2])
-        assert partly[0] == "red"
-        assert "Not run" in partly[1]
-        assert wholly == ["red", "large"]
-        assert held.outcomes == ["success"] * 3
+            for client in HTTP_AGENTS:
+                held = await front_end(daemon, client, *steps, **BRINGS, thread=f"t-{client}")
+                assert held.outcomes == ["success"] * 3
+        for partly, wholly in zip(server.requests[1::3], server.requests[2::3], strict=True):
+            assert results(partly)[0] == "red"
+            assert "Not run" in results(partly)[1]
+            assert results(wholly) == ["red", "large"]
 
 
-async def test_copilotkit_runs_its_own_tool_and_goes_on_by_itself(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon:
-        held = await front_end(daemon, "copilotkit", {"say": "use setColour {}"})
-        assert held.outcomes == ["success", "success"]
-        assert "setColour worked: painted" in held.said
+async def test_copilotkit_runs_its_own_tool_and_goes_on_by_itself(served: Served) -> None:
+    held = await front_end(served, "copilotkit", {"say": "use setColour {}"})
+    assert held.outcomes == ["success", "success"]
+    assert "setColour worked: painted" in held.said
 
 
-async def test_copilotkit_finds_the_conversation_again_when_it_starts_cold(tmp_path: Path) -> None:
+async def test_copilotkit_finds_the_conversation_again_when_it_starts_cold(served: Served) -> None:
     """A reload of the page."""
-    async with a_real_daemon(tmp_path) as daemon:
-        first = await front_end(daemon, "copilotkit", {"say": "hello"})
-        again = await front_end(daemon, "copilotkit", {"connect": True})
-        assert [m["id"] for m in again.messages] == [m["id"] for m in first.messages]
-        assert again.said == first.said
-        assert again.state == first.state
+    first = await front_end(served, "copilotkit", {"say": "hello"})
+    again = await front_end(served, "copilotkit", {"connect": True})
+    assert [m["id"] for m in again.messages] == [m["id"] for m in first.messages]
+    assert again.said == first.said
+    assert again.state == first.state

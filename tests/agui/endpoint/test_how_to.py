@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.agui.real import RealDaemon, a_real_daemon
+from tests.agui.endpoint.conftest import Served
 from tests.agui.scenes import TOKEN
 from tests.support.judge import node_program
 
@@ -41,10 +41,9 @@ def sample(page: str, language: str) -> str:
     return str(found)
 
 
-async def output(daemon: RealDaemon, *argv: str) -> str:
+async def output(daemon: Served, *argv: str) -> str:
     """Run a program where a reader would: in a project, beside a daemon that serves."""
-    daemon.home.run.mkdir(exist_ok=True)
-    daemon.home.daemon_json.write_text(json.dumps({"pid": 1, "port": daemon.port}))
+    # The daemon has its token from the environment; its readers have the file.
     daemon.home.token.write_text(TOKEN + "\n")
     environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOST_")}
     done = await anyio.run_process(
@@ -57,29 +56,26 @@ async def output(daemon: RealDaemon, *argv: str) -> str:
     return done.stdout.decode()
 
 
-async def test_the_sample_for_curl(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon:
-        said = await output(daemon, "bash", "-euc", sample("curl", "bash"))
-        events = [json.loads(line[6:]) for line in said.splitlines() if line.startswith("data: ")]
-        assert [events[0]["type"], events[-1]["type"]] == ["RUN_STARTED", "RUN_FINISHED"]
+async def test_the_sample_for_curl(served: Served) -> None:
+    said = await output(served, "bash", "-euc", sample("curl", "bash"))
+    events = [json.loads(line[6:]) for line in said.splitlines() if line.startswith("data: ")]
+    assert [events[0]["type"], events[-1]["type"]] == ["RUN_STARTED", "RUN_FINISHED"]
 
 
-async def test_the_sample_for_the_http_agent(tmp_path: Path) -> None:
+async def test_the_sample_for_the_http_agent(served: Served, tmp_path: Path) -> None:
     node = node_program()
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     (tmp_path / "sample.mjs").write_text(sample("http-agent", "js"))
-    async with a_real_daemon(tmp_path) as daemon:
-        said = await output(daemon, node, str(tmp_path / "sample.mjs"))
-        assert "You said: hello." in said
+    said = await output(served, node, str(tmp_path / "sample.mjs"))
+    assert "You said: hello." in said
 
 
-async def test_the_sample_for_copilotkit(tmp_path: Path) -> None:
+async def test_the_sample_for_copilotkit(served: Served, tmp_path: Path) -> None:
     node = node_program()
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     (tmp_path / "sample.mjs").write_text(sample("copilotkit", "js"))
     (tmp_path / "page.mjs").write_text(WINDOW)
-    async with a_real_daemon(tmp_path) as daemon:
-        url = f"http://127.0.0.1:{daemon.port}/agui"
-        page = str(tmp_path / "page.mjs")
-        said = await output(daemon, node, page, url, TOKEN, str(daemon.project))
-        assert "You said: hello." in said
+    url = f"http://127.0.0.1:{served.port}/agui"
+    page = str(tmp_path / "page.mjs")
+    said = await output(served, node, page, url, TOKEN, str(served.project))
+    assert "You said: hello." in said

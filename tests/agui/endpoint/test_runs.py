@@ -10,6 +10,7 @@ import pytest
 
 from agui.endpoint.refusal import refused_by
 from sessions.domain.keys import ThreadKey
+from tests.agui.endpoint.conftest import Served
 from tests.agui.endpoint.front_end import Body, FrontEnd, a_front_end
 from tests.agui.real import a_real_daemon, settled
 from tests.support.stream_judge import a_stream_judge
@@ -21,8 +22,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def test_a_run_streams_from_its_start_to_its_end_and_the_body_ends(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+async def test_a_run_streams_from_its_start_to_its_end_and_the_body_ends(served: Served) -> None:
+    async with a_front_end(served) as front:
         body = await front.run("think\nread none.txt")
         assert body.status == 200
         assert body.headers["content-type"] == "text/event-stream"
@@ -30,16 +31,16 @@ async def test_a_run_streams_from_its_start_to_its_end_and_the_body_ends(tmp_pat
         assert body.types[:2] == ["RUN_STARTED", "STATE_SNAPSHOT"]
         assert body.types.count("RUN_FINISHED") == 1
         assert body.types[-1] == "RUN_FINISHED"
-        assert (body.events[0]["threadId"], body.events[0]["runId"]) == ("t1", "r1")
+        assert (body.events[0]["threadId"], body.events[0]["runId"]) == (front.thread, "r1")
         assert all(body.ids), "each is in the ring, so each has its place"
         with a_stream_judge() as judge:
             sent = [{"id": "m-r1", "role": "user", "content": "think"}]
-            assert judge(body.raw, messages=sent).problems == []
+            assert judge(body.raw, threadId=front.thread, messages=sent).problems == []
 
 
-async def test_only_what_the_thread_does_not_have_is_taken_from_a_history(tmp_path: Path) -> None:
+async def test_only_what_the_thread_does_not_have_is_taken_from_a_history(served: Served) -> None:
     """Clients send the whole conversation with each input."""
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+    async with a_front_end(served) as front:
         await front.run("hello")
         snapshot = await history(front)
         again = {"id": "m2", "role": "user", "content": "again"}
@@ -69,8 +70,8 @@ async def test_an_input_that_comes_twice_runs_once(tmp_path: Path) -> None:
         assert (status, body["code"]) == (409, "used_run_id"), "also after a restart of the worker"
 
 
-async def test_what_waits_for_a_person_is_answered_once_and_in_whole(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+async def test_what_waits_for_a_person_is_answered_once_and_in_whole(served: Served) -> None:
+    async with a_front_end(served) as front:
         body = await front.run("run echo a > a.txt\nrun echo b > b.txt")
         asked = [i["id"] for i in body.events[-1]["outcome"]["interrupts"]]
         assert len(asked) == 2
@@ -82,7 +83,7 @@ async def test_what_waits_for_a_person_is_answered_once_and_in_whole(tmp_path: P
         given = front.input(runId="r2", resume=answers[:1])
         status, refused = await front.refused("run", given)
         assert (status, refused["missing"]) == (422, [asked[1]])
-        assert not (daemon.project / "a.txt").exists()
+        assert not (served.project / "a.txt").exists()
 
         raced: list[Body] = []
 
@@ -98,31 +99,31 @@ async def test_what_waits_for_a_person_is_answered_once_and_in_whole(tmp_path: P
         won, lost = sorted((body.status, body.types[-1:]) for body in raced)
         assert won == (200, ["RUN_FINISHED"])
         assert lost == (409, []), "at once, not after a wait for a run that never comes"
-        assert (daemon.project / "b.txt").exists()
+        assert (served.project / "b.txt").exists()
         status, refused = await front.refused("run", front.input(runId="r3", resume=answers))
         assert (status, refused["code"]) == (409, "resume_not_open")
 
 
-async def test_a_second_run_is_refused_while_one_is_open_and_a_stop_ends_it(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+async def test_a_second_run_is_refused_while_one_is_open_and_a_stop_ends_it(served: Served) -> None:
+    async with a_front_end(served) as front:
         async with front.streams("run", front.input("slow 300")) as body:
             await body.until("TEXT_MESSAGE_CONTENT")
             status, refused = await front.refused("run", front.input("hello", runId="r2"))
             assert (status, refused["code"], refused["runId"]) == (409, "run_active", "r1")
-            status, refused = await front.refused("stop/t1", {"runId": "another"})
+            status, refused = await front.refused(f"stop/{front.thread}", {"runId": "another"})
             assert (status, refused["code"]) == (409, "other_run")
-            status, stopped = await front.refused("stop/t1", {"runId": "r1"})
+            status, stopped = await front.refused(f"stop/{front.thread}", {"runId": "r1"})
             assert (status, stopped) == (200, {"stopped": True})
             events = await body.rest()
         assert events[-1]["outcome"] == {"type": "cancelled"}
-        assert await front.refused("stop/t1", {}) == (
+        assert await front.refused(f"stop/{front.thread}", {}) == (
             200,
             {"stopped": False, "message": "No run is open on this thread."},
         )
 
 
-async def test_a_client_that_leaves_ends_no_run_and_finds_it_again(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+async def test_a_client_that_leaves_ends_no_run_and_finds_it_again(served: Served) -> None:
+    async with a_front_end(served) as front:
         async with front.streams("run", front.input("slow 12")) as body:
             await body.until("TEXT_MESSAGE_CONTENT", 3)
         async with front.streams("connect", front.input(runId="look")) as joined:
@@ -135,14 +136,14 @@ async def test_a_client_that_leaves_ends_no_run_and_finds_it_again(tmp_path: Pat
         assert joined.ids[-1] is not None
         assert joined.ids[:3] == [None, None, None], "the join has no place in the events"
         with a_stream_judge() as judge:
-            verdict = judge(joined.raw)
+            verdict = judge(joined.raw, threadId=front.thread)
             assert verdict.problems == []
             said = verdict.messages[-1]["content"]
         assert all(f"word{n} " in said for n in range(1, 13))
 
 
-async def test_who_names_the_last_event_gets_exactly_what_was_missed(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+async def test_who_names_the_last_event_gets_exactly_what_was_missed(served: Served) -> None:
+    async with a_front_end(served) as front:
         whole = await front.run("hello")
         place = whole.ids[4]
         missed = await front.connect(place)
@@ -160,14 +161,14 @@ async def test_who_names_the_last_event_gets_exactly_what_was_missed(tmp_path: P
             assert (await front.connect(nonsense)).types == unknown.types
 
 
-async def test_a_reconnect_in_the_middle_of_a_run_goes_on_where_it_was_cut(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+async def test_a_reconnect_in_the_middle_of_a_run_goes_on_where_it_was_cut(served: Served) -> None:
+    async with a_front_end(served) as front:
         async with front.streams("run", front.input("slow 10")) as body:
             await body.until("TEXT_MESSAGE_CONTENT", 3)
         rest = await front.connect(body.ids[-1])
         assert rest.types[-1] == "RUN_FINISHED"
         with a_stream_judge() as judge:
-            verdict = judge(framed_up_to(body.raw) + rest.raw)
+            verdict = judge(framed_up_to(body.raw) + rest.raw, threadId=front.thread)
         assert verdict.problems == []
         said = verdict.messages[-1]["content"]
         assert [said.count(f"word{n} ") for n in range(1, 11)] == [1] * 10
@@ -179,22 +180,22 @@ def framed_up_to(raw: bytes) -> bytes:
 
 
 async def test_a_thread_that_waits_is_told_as_its_run_with_what_it_waits_for(
-    tmp_path: Path,
+    served: Served,
 ) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+    async with a_front_end(served) as front:
         asked = (await front.run("run echo a")).events[-1]["outcome"]
         told = await front.connect(runId="look")
         assert told.types[0] == "RUN_STARTED"
         assert told.events[-1]["outcome"] == asked
         assert (told.events[0]["runId"], told.events[-1]["runId"]) == ("r1", "r1")
-        new = await front.connect(runId="look", threadId="never-seen")
+        new = await front.connect(runId="look", threadId=f"{front.thread}-never-seen")
         assert new.types[-1] == "RUN_FINISHED"
         assert new.events[-1]["runId"] == "look"
         assert next(e for e in new.events if e["type"] == "MESSAGES_SNAPSHOT")["messages"] == []
 
 
-async def test_a_client_of_before_1_0_is_sent_nothing_that_it_refuses(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+async def test_a_client_of_before_1_0_is_sent_nothing_that_it_refuses(served: Served) -> None:
+    async with a_front_end(served) as front:
         tools = [{"name": "paint", "description": "Paints."}]
         body = await front.run("use paint {}", protocolVersion=None, tools=tools)
         assert body.events[-1]["outcome"] == {"type": "success"}
@@ -203,7 +204,7 @@ async def test_a_client_of_before_1_0_is_sent_nothing_that_it_refuses(tmp_path: 
         given = front.input("slow 300", runId="r3", protocolVersion=None)
         async with front.streams("run", given) as cut:
             await cut.until("TEXT_MESSAGE_CONTENT")
-            await front.refused("stop/t1", {})
+            await front.refused(f"stop/{front.thread}", {})
             end = (await cut.rest())[-1]
         assert "outcome" not in end
         assert end["metadata"] == {"roost.cancelled": True}
@@ -233,8 +234,8 @@ async def test_a_wrong_input_is_refused_with_the_path_of_what_is_wrong(tmp_path:
         assert daemon.registry.views() == [], "nothing was launched"
 
 
-async def test_other_refusals_have_their_status_and_a_sentence(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
+async def test_other_refusals_have_their_status_and_a_sentence(served: Served) -> None:
+    async with a_front_end(served) as front:
         good = front.input("hello")
         cases: list[tuple[tuple[int, dict[str, Any]], int, str]] = [
             (await front.refused("run", b"{"), 400, "bad_json"),
@@ -248,10 +249,10 @@ async def test_other_refusals_have_their_status_and_a_sentence(tmp_path: Path) -
         for (got, body), status, code in cases:
             assert (got, body["code"]) == (status, code)
             assert body["error"]
-        daemon.project.rmdir()
+        served.project.rmdir()
         got, body = await front.refused("run", good)
         assert (got, body["code"]) == (503, "launch_failed")
-        assert str(daemon.project) in body["error"]
+        assert str(served.project) in body["error"]
 
 
 async def test_the_agents_of_the_settings_can_be_named(tmp_path: Path) -> None:
@@ -273,18 +274,18 @@ async def test_the_agents_of_the_settings_can_be_named(tmp_path: Path) -> None:
         assert (folder / "ran.txt").exists(), "its mode asks nobody"
 
 
-async def test_a_stop_that_could_mean_two_threads_asks_which(tmp_path: Path) -> None:
-    async with a_real_daemon(tmp_path) as daemon, a_front_end(daemon) as front:
-        other = tmp_path / "other"
+async def test_a_stop_that_could_mean_two_threads_asks_which(served: Served) -> None:
+    async with a_front_end(served) as front:
+        other = served.project.with_name("other")
         other.mkdir()
-        elsewhere = FrontEnd(front.http, str(other))
+        elsewhere = FrontEnd(front.http, str(other), thread=front.thread)
         async with front.streams("run", front.input("slow 300")) as one:
             await one.until("TEXT_MESSAGE_CONTENT")
             await elsewhere.run("hello")
-            status, refused = await front.refused("stop/t1", {})
+            status, refused = await front.refused(f"stop/{front.thread}", {})
             assert (status, refused["code"]) == (409, "ambiguous_thread")
             named = {"forwardedProps": {"project_dir": front.project}}
-            assert (await front.refused("stop/t1", named))[1] == {"stopped": True}
+            assert (await front.refused(f"stop/{front.thread}", named))[1] == {"stopped": True}
             assert (await one.rest())[-1]["outcome"] == {"type": "cancelled"}
 
 
