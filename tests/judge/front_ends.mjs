@@ -76,7 +76,7 @@ let number = 0;
 let failure = null;
 try {
   for (const step of given.steps) {
-    const id = `${given.thread}-${++number}`;
+    const id = `${given.client}-${given.thread}-${++number}`;
     if (step.connect) {
       await front.connect();
     } else if (step.answer) {

@@ -6,10 +6,12 @@ from typing import Any
 import anyio
 import pytest
 
+from agui.endpoint.agents import Agent
 from agui.endpoint.beginnings import Beginnings
 from agui.endpoint.refusal import Refused
 from sessions.domain.keys import ThreadKey
 from sessions.domain.ports import ThreadView
+from sessions.domain.settings import RegistrySettings
 from tests.agui.endpoint.front_end import Body, FrontEnd, a_front_end
 from tests.agui.endpoint.staged import Stage, Staged, a_staged_endpoint
 from tests.support.scenes import READY, line, run_asked, run_finished, run_started
@@ -155,11 +157,42 @@ async def until(daemon: Staged, is_so: Callable[[ThreadView], bool]) -> None:
     end = daemon.registry.watch(lambda key, view: changed.set())
     try:
         with anyio.fail_after(30):
-            while not is_so(daemon.registry.views()[0]):
+            while not any(map(is_so, daemon.registry.views())):
                 changed = anyio.Event()
                 await changed.wait()
     finally:
         end()
+
+
+async def test_what_an_agent_is_set_to_is_what_its_threads_are_launched_with() -> None:
+    review = Agent(project_dir="/work/review", model="openai:m", mode="plan", instructions="Read.")
+    async with (
+        a_staged_endpoint(agents={"review": review}) as daemon,
+        a_front_end(daemon) as front,
+    ):
+        named = FrontEnd(front.http, "", "review")
+        async with named.streams("run", named.input("hello", forwardedProps={})) as body:
+            await body.until("RUN_STARTED")
+        ((thread, options),) = daemon.stage.launches
+        assert thread.project_dir == "/work/review"
+        assert (options.model, options.mode) == ("openai:m", "plan")
+        assert options.custom_instructions == "Read."
+
+
+async def test_more_than_may_wait_is_told_to_come_again() -> None:
+    stage = Stage(is_ready=False)
+    few = RegistrySettings(max_waiting=2)
+    async with a_staged_endpoint(stage, few) as daemon, a_front_end(daemon) as front:
+        async with anyio.create_task_group() as tasks:
+            bodies: list[Body] = []
+            tasks.start_soon(read, front, front.input("hello"), bodies)
+            await until(daemon, lambda view: view.followers == 1)
+            status, told = await front.refused("run", front.input("hello", runId="r2"))
+            assert (status, told["code"]) == (429, "too_many_waiting")
+            daemon.worker.says(READY)
+            await stage.until(lambda: bool(stage.inputs()))
+            daemon.worker.says(run_finished("r1"))
+        assert bodies[0].types[-1] == "RUN_FINISHED"
 
 
 def test_what_was_handed_over_is_alone_until_it_is_over() -> None:

@@ -131,8 +131,8 @@ def with_model(server: OpenAIServer) -> dict[str, str]:
 
 
 def results(request: dict[str, Any]) -> list[str]:
-    """What a model is told of the calls before."""
-    return [m["content"] for m in request["messages"] if m["role"] == "tool"]
+    """What a model is told of the two calls before."""
+    return [m["content"] for m in request["messages"] if m["role"] == "tool"][-2:]
 
 
 async def test_what_a_front_end_brings_reaches_the_model_and_a_name_of_ours_stays_ours(
@@ -146,7 +146,7 @@ async def test_what_a_front_end_brings_reaches_the_model_and_a_name_of_ours_stay
         async with a_real_daemon(tmp_path, **with_model(server)) as daemon:
             for client in clients:
                 steps = [{"say": "paint it"}, *(answers if client in HTTP_AGENTS else ())]
-                held = await front_end(daemon, client, *steps, **BRINGS, thread=f"t-{client}")
+                held = await front_end(daemon, client, *steps, **BRINGS)
                 assert held.outcomes == ["success", "success"]
                 assert held.state["theme"] == "dark"
         for first, second in zip(server.requests[::2], server.requests[1::2], strict=True):
@@ -167,7 +167,7 @@ async def test_a_call_that_is_not_answered_is_not_run_and_its_result_may_still_c
     with openai_server(*[both_tools(), text("One."), text("Two.")] * 2) as server:
         async with a_real_daemon(tmp_path, **with_model(server)) as daemon:
             for client in HTTP_AGENTS:
-                held = await front_end(daemon, client, *steps, **BRINGS, thread=f"t-{client}")
+                held = await front_end(daemon, client, *steps, **BRINGS)
                 assert held.outcomes == ["success"] * 3
         for partly, wholly in zip(server.requests[1::3], server.requests[2::3], strict=True):
             assert results(partly)[0] == "red"

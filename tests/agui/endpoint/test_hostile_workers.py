@@ -1,7 +1,6 @@
 """A worker that writes what it likes: the request gets a stream or a refusal, and never a crash."""
 
 import json
-from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +16,7 @@ from tests.agui.endpoint.front_end import a_front_end
 from tests.agui.endpoint.staged import Stage, a_staged_endpoint
 from tests.agui.stream.hostile import lines
 from tests.support.scenes import run_finished, run_started
-from tests.support.stream_judge import StreamJudge, a_stream_judge
+from tests.support.stream_judge import StreamJudge
 
 FOREIGN = RegistrySettings(announces_ready=False, durable_interrupts=False)
 GIVEN = read_run_input(
@@ -29,12 +28,6 @@ GIVEN = read_run_input(
 def anyio_backend() -> str:
     """The server library runs on asyncio."""
     return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def judge() -> Generator[StreamJudge]:
-    with a_stream_judge() as judge:
-        yield judge
 
 
 def reach_us(line: bytes) -> bool:
@@ -95,7 +88,9 @@ async def test_lines_before_the_run_do_no_harm() -> None:
             assert body.events[0]["runId"] == "r1"
 
 
-async def test_a_start_that_cannot_be_read_is_an_error_and_not_a_silence() -> None:
+async def test_a_start_that_cannot_be_read_is_an_error_and_not_a_silence(
+    judge: StreamJudge,
+) -> None:
     stage = Stage(is_ready=False)
     async with a_staged_endpoint(stage, FOREIGN, own_worker=False) as daemon:
         stage.answers["run_agent_input"] = (
@@ -106,8 +101,7 @@ async def test_a_start_that_cannot_be_read_is_an_error_and_not_a_silence() -> No
             body = await front.run("hello")
             assert body.types == ["RUN_ERROR"]
             assert body.events[0]["code"] == "bad_worker_stream"
-            with a_stream_judge() as judge:
-                assert judge(body.raw).problems == []
+            assert judge(body.raw).problems == []
 
 
 @pytest.mark.parametrize(

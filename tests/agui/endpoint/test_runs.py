@@ -13,7 +13,7 @@ from sessions.domain.keys import ThreadKey
 from tests.agui.endpoint.conftest import Served
 from tests.agui.endpoint.front_end import Body, FrontEnd, a_front_end
 from tests.agui.real import a_real_daemon, settled
-from tests.support.stream_judge import a_stream_judge
+from tests.support.stream_judge import StreamJudge
 
 
 @pytest.fixture
@@ -22,7 +22,9 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def test_a_run_streams_from_its_start_to_its_end_and_the_body_ends(served: Served) -> None:
+async def test_a_run_streams_from_its_start_to_its_end_and_the_body_ends(
+    served: Served, judge: StreamJudge
+) -> None:
     async with a_front_end(served) as front:
         body = await front.run("think\nread none.txt")
         assert body.status == 200
@@ -33,9 +35,8 @@ async def test_a_run_streams_from_its_start_to_its_end_and_the_body_ends(served:
         assert body.types[-1] == "RUN_FINISHED"
         assert (body.events[0]["threadId"], body.events[0]["runId"]) == (front.thread, "r1")
         assert all(body.ids), "each is in the ring, so each has its place"
-        with a_stream_judge() as judge:
-            sent = [{"id": "m-r1", "role": "user", "content": "think"}]
-            assert judge(body.raw, threadId=front.thread, messages=sent).problems == []
+        sent = [{"id": "m-r1", "role": "user", "content": "think"}]
+        assert judge(body.raw, threadId=front.thread, messages=sent).problems == []
 
 
 async def test_only_what_the_thread_does_not_have_is_taken_from_a_history(served: Served) -> None:
@@ -122,7 +123,9 @@ async def test_a_second_run_is_refused_while_one_is_open_and_a_stop_ends_it(serv
         )
 
 
-async def test_a_client_that_leaves_ends_no_run_and_finds_it_again(served: Served) -> None:
+async def test_a_client_that_leaves_ends_no_run_and_finds_it_again(
+    served: Served, judge: StreamJudge
+) -> None:
     async with a_front_end(served) as front:
         async with front.streams("run", front.input("slow 12")) as body:
             await body.until("TEXT_MESSAGE_CONTENT", 3)
@@ -135,10 +138,9 @@ async def test_a_client_that_leaves_ends_no_run_and_finds_it_again(served: Serve
         assert events[0]["runId"] == "r1"
         assert joined.ids[-1] is not None
         assert joined.ids[:3] == [None, None, None], "the join has no place in the events"
-        with a_stream_judge() as judge:
-            verdict = judge(joined.raw, threadId=front.thread)
-            assert verdict.problems == []
-            said = verdict.messages[-1]["content"]
+        verdict = judge(joined.raw, threadId=front.thread)
+        assert verdict.problems == []
+        said = verdict.messages[-1]["content"]
         assert all(f"word{n} " in said for n in range(1, 13))
 
 
@@ -161,14 +163,15 @@ async def test_who_names_the_last_event_gets_exactly_what_was_missed(served: Ser
             assert (await front.connect(nonsense)).types == unknown.types
 
 
-async def test_a_reconnect_in_the_middle_of_a_run_goes_on_where_it_was_cut(served: Served) -> None:
+async def test_a_reconnect_in_the_middle_of_a_run_goes_on_where_it_was_cut(
+    served: Served, judge: StreamJudge
+) -> None:
     async with a_front_end(served) as front:
         async with front.streams("run", front.input("slow 10")) as body:
             await body.until("TEXT_MESSAGE_CONTENT", 3)
         rest = await front.connect(body.ids[-1])
         assert rest.types[-1] == "RUN_FINISHED"
-        with a_stream_judge() as judge:
-            verdict = judge(framed_up_to(body.raw) + rest.raw, threadId=front.thread)
+        verdict = judge(framed_up_to(body.raw) + rest.raw, threadId=front.thread)
         assert verdict.problems == []
         said = verdict.messages[-1]["content"]
         assert [said.count(f"word{n} ") for n in range(1, 11)] == [1] * 10

@@ -8,7 +8,7 @@ import pytest
 
 from tests.agui.endpoint.front_end import a_front_end
 from tests.agui.real import a_real_daemon
-from tests.support.stream_judge import a_stream_judge
+from tests.support.stream_judge import StreamJudge
 
 STRANGER = Path(__file__).parents[1] / "workers" / "stranger.py"
 COMMAND = {"ROOST_WORKER__COMMAND": json.dumps([sys.executable, str(STRANGER)])}
@@ -21,7 +21,7 @@ def anyio_backend() -> str:
 
 
 async def test_its_runs_have_the_ids_that_were_asked_for_and_its_chunks_are_whole(
-    tmp_path: Path,
+    tmp_path: Path, judge: StreamJudge
 ) -> None:
     async with a_real_daemon(tmp_path, **COMMAND) as daemon, a_front_end(daemon) as front:
         body = await front.run("one")
@@ -35,10 +35,9 @@ async def test_its_runs_have_the_ids_that_were_asked_for_and_its_chunks_are_whol
         ]
         for event in (body.events[0], body.events[-1]):
             assert (event["threadId"], event["runId"]) == ("t1", "r1")
-        with a_stream_judge() as judge:
-            verdict = judge(body.raw)
-            assert verdict.problems == []
-            assert [m["content"] for m in verdict.messages] == ["1: one"]
+        verdict = judge(body.raw)
+        assert verdict.problems == []
+        assert [m["content"] for m in verdict.messages] == ["1: one"]
 
 
 async def test_of_a_history_whose_ids_it_does_not_know_only_the_new_end_is_taken(

@@ -1,8 +1,5 @@
 """Whatever a worker writes, what leaves passes the published clients' own verification."""
 
-from collections.abc import Generator
-
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,13 +9,7 @@ from agui.stream.guard import StreamGuard
 from agui.stream.outgoing import Outgoing
 from tests.agui.stream.hostile import streams
 from tests.agui.stream.plausible import plausible_streams
-from tests.support.stream_judge import OLD, PRESENT, StreamJudge, a_stream_judge
-
-
-@pytest.fixture(scope="module")
-def judge() -> Generator[StreamJudge]:
-    with a_stream_judge() as judge:
-        yield judge
+from tests.support.stream_judge import OLD, PRESENT, StreamJudge
 
 
 def body(outgoing: Outgoing, lines: list[bytes]) -> bytes:

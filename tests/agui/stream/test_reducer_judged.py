@@ -1,7 +1,5 @@
 """What we hold of a stream is what the published client holds of it, to the letter."""
 
-from collections.abc import Generator
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -11,13 +9,7 @@ from agui.stream.outgoing import Outgoing
 from agui.stream.reducer import Reducer, Unplaceable
 from tests.agui.stream.hostile import streams
 from tests.agui.stream.plausible import plausible_streams
-from tests.support.stream_judge import StreamJudge, a_stream_judge
-
-
-@pytest.fixture(scope="module")
-def judge() -> Generator[StreamJudge]:
-    with a_stream_judge() as judge:
-        yield judge
+from tests.support.stream_judge import StreamJudge
 
 
 @settings(
