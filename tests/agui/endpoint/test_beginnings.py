@@ -183,8 +183,8 @@ async def test_more_than_may_wait_is_told_to_come_again() -> None:
     stage = Stage(is_ready=False)
     few = RegistrySettings(max_waiting=2)
     async with a_staged_endpoint(stage, few) as daemon, a_front_end(daemon) as front:
+        bodies: list[Body] = []
         async with anyio.create_task_group() as tasks:
-            bodies: list[Body] = []
             tasks.start_soon(read, front, front.input("hello"), bodies)
             await until(daemon, lambda view: view.followers == 1)
             status, told = await front.refused("run", front.input("hello", runId="r2"))
