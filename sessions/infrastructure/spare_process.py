@@ -6,7 +6,6 @@ stdin's; and when what it imported is no longer what is on disk, it becomes a fr
 """
 
 import os
-import random
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -30,5 +29,4 @@ def serve_spare(
         os.execve(fresh[0], [*fresh, *order.arguments], order.environ)
     os.environ.clear()
     os.environ.update(order.environ)
-    random.seed()
     program(order.arguments)

@@ -7,7 +7,6 @@ the keeper die before them.
 
 import gc
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -142,7 +141,6 @@ def _run_fork(
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         os.environ.clear()
         os.environ.update(environ)
-        random.seed()
         before()
         gc.enable()
         program(arguments)

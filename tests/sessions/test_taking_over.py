@@ -17,7 +17,9 @@ from structlog.testing import capture_logs
 
 from sessions.domain.kept import Note, encode_note
 from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
+from sessions.domain.settings import RegistrySettings
 from sessions.infrastructure.file_spool import FileSpool
+from sessions.infrastructure.keeper_files import read_outcome
 from sessions.infrastructure.keeper_launcher import KeeperLauncher
 from sessions.infrastructure.launch_pad import LaunchPad
 from sessions.infrastructure.marks import (
@@ -246,8 +248,23 @@ async def test_a_worker_that_ended_without_a_daemon_leaves_word_of_its_end(
     assert list(folder.iterdir()) == []
 
 
-async def test_a_flood_without_a_daemon_is_counted_and_costs_no_memory(
+async def test_a_keeper_alone_ends_its_idle_worker_and_says_why(
     folder: Path, tmp_path: Path
+) -> None:
+    settings = RegistrySettings(announces_ready=False, idle_timeout=0.2)
+    launch = a_launcher(folder, ECHO, settings=settings)
+    with anyio.fail_after(30):
+        pid = await a_worker_left_behind(launch, tmp_path)
+        await anyio.to_thread.run_sync(wait_until, lambda: not keepers_of(folder))
+    assert process_start(pid) is None
+    (outcome,) = map(read_outcome, folder.iterdir())
+    assert outcome is not None
+    assert outcome.reason == "was stopped, because nobody needed it and no daemon ran"
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_flood_is_counted_and_costs_no_memory(
+    folder: Path, tmp_path: Path, is_alone: bool
 ) -> None:
     """A run goes on without a daemon, however much it says: what counts is kept, the rest is not.
 
@@ -263,8 +280,13 @@ async def test_a_flood_without_a_daemon_is_counted_and_costs_no_memory(
     )
     launch = a_launcher(folder, (sys.executable, "-c", program))
     with anyio.fail_after(60):
-        pid = await a_worker_left_behind(launch, tmp_path, then=b"go")
+        pid = await a_worker_left_behind(launch, tmp_path, then=b"go" if is_alone else b"")
         (keeper,) = keepers_of(folder)
+        if not is_alone:
+            (survivor,) = await survivors(launch)()
+            async with survivor.worker as worker:
+                worker.send(b"go")
+                assert len(await next_lines(worker, lines)) == lines
         await anyio.to_thread.run_sync(wait_until, lambda: _has_written(pid, lines * 200))
         await anyio.to_thread.run_sync(wait_until, lambda: _sleeps(keeper.pid))
         most = int(_status(keeper.pid, "VmHWM").split()[0])
