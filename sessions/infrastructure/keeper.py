@@ -10,14 +10,12 @@ import signal
 import socket
 import struct
 import time
-import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -26,7 +24,6 @@ from sessions.domain.keeper_frames import (
     REVISION,
     Adopt,
     BadFrames,
-    Failed,
     FrameSplitter,
     Kind,
     Launch,
@@ -34,23 +31,18 @@ from sessions.domain.keeper_frames import (
     Noted,
     Refused,
     Stop,
-    frame,
-    heard_launch,
     told,
 )
 from sessions.domain.keeping import Keeping
 from sessions.domain.splitter import LineTooLong
 from sessions.infrastructure.control_groups import ControlGroup
-from sessions.infrastructure.descendants import become_subreaper, end_descendants
+from sessions.infrastructure.descendants import end_descendants
 from sessions.infrastructure.file_spool import FileSpool
 from sessions.infrastructure.keeper_files import Descriptor, KeeperFiles, Outcome
-from sessions.infrastructure.marks import VARIABLE, Mark, Role, process_start, set_name
+from sessions.infrastructure.marks import process_start
 from sessions.infrastructure.readiness import READ, WRITE, Readiness
 from sessions.infrastructure.worker_process import (
-    Program,
     WorkerProcess,
-    exec_worker,
-    fork_worker,
 )
 
 _READ_BYTES = 64 * 1024
@@ -58,118 +50,12 @@ _LINK_READ_BYTES = 256 * 1024
 _SPOOL_BYTES = 256 * 1024 * 1024
 # What is read after the worker is gone: all that a pipe can hold. More comes from somebody else.
 _DRAIN_BYTES = 1024 * 1024
-# How long the daemon may take to send what is to be launched, and to take the end in.
-_LAUNCH_TIMEOUT = 10.0
+# How long the daemon may take to take the end in.
 _FAREWELL_TIMEOUT = 10.0
 _CLAIM_TIMEOUT = 2.0
 _MOST_CLAIMS = 8
 _LEFTOVERS_TIMEOUT = 5.0
 _LONGEST_WAIT = 3600.0
-_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-SayWhoWeAre = Callable[[dict[str, str]], None]
-"""Puts variables where the kernel looks for a process's environment."""
-
-
-def keep(link: socket.socket, program: Program | None, say: SayWhoWeAre | None) -> NoReturn:
-    """Be the keeper of the worker that the daemon at the other end of `link` tells of.
-
-    Never returns. Without a program to fork, workers are started afresh.
-    """
-    code = 1
-    try:
-        launch = _told_launch(link)
-        if launch is not None:
-            keeper = _launched(launch, link, program, say)
-            if keeper is not None:
-                keeper.run()
-            code = 0
-    except BaseException:
-        # Our stderr is nobody's: it would hold open whatever the daemon was started with.
-        with suppress(OSError):
-            link.setblocking(False)
-            link.send(frame(Kind.STDERR, traceback.format_exc().encode()))
-    finally:
-        os._exit(code)
-
-
-def _told_launch(link: socket.socket) -> Launch | None:
-    """What is to be launched; None when nobody says it in time."""
-    link.settimeout(_LAUNCH_TIMEOUT)
-    splitter = FrameSplitter()
-    try:
-        while chunk := link.recv(_LINK_READ_BYTES):
-            for kind, payload in splitter.feed(chunk):
-                if kind is Kind.LAUNCH:
-                    return heard_launch(payload)
-    except (OSError, BadFrames):
-        pass
-    return None
-
-
-def _launched(
-    launch: Launch, link: socket.socket, program: Program | None, say: SayWhoWeAre | None
-) -> "Keeper | None":
-    """The keeper with its worker; None, and the daemon is told, when no worker came to be."""
-    with suppress(OSError):
-        os.setsid()
-    become_subreaper()
-    set_name("roost-keeper")
-    own = str(Mark(launch.home, Role.KEEPER, launch.keeper))
-    if say is not None:
-        say({VARIABLE: own})
-    _limit_open_files(launch.open_files)
-    wakeup, woken = os.pipe()
-    os.set_blocking(wakeup, False)
-    os.set_blocking(woken, False)
-    for signum in _SIGNALS:
-        # A handler must be there for the wake-up; what a signal means is decided in the loop.
-        signal.signal(signum, _wake_up)
-    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-    environ = launch.environ | {VARIABLE: str(Mark(launch.home, Role.WORKER, launch.keeper))}
-
-    group = ControlGroup(Path(launch.group.folder)) if launch.group is not None else None
-    if launch.group is not None and group is not None:
-        try:
-            group.make(launch.group.memory, launch.group.processes)
-        except OSError as exc:
-            _say_failed(link, exc, is_of_group=True)
-            return None
-
-    def join_group() -> None:
-        if group is not None:
-            group.join()
-
-    def in_the_fork() -> None:
-        join_group()
-        set_name("roost-worker")
-        if say is not None:
-            seen = (VARIABLE, "ROOST_WORKER_TOKEN", "ROOST_BINDING__URL")
-            say({name: environ[name] for name in seen if name in environ})
-
-    try:
-        # The directory first: an error about it must not look like one about the command.
-        os.chdir(launch.project_dir)
-        if launch.is_ours and program is not None:
-            worker = fork_worker(program, launch.arguments, environ, in_the_fork)
-        else:
-            worker = exec_worker([*launch.command, *launch.arguments], environ, join_group)
-    except OSError as exc:
-        if group is not None:
-            group.remove(0.0)
-        _say_failed(link, exc, is_of_group=False)
-        return None
-    os.chdir("/")
-    keeper = Keeper(launch, worker, group, wakeup, link)
-    keeper.publish()
-    keeper.say_launched()
-    return keeper
-
-
-def _say_failed(link: socket.socket, exc: OSError, *, is_of_group: bool) -> None:
-    failed = Failed(exc.errno or 0, exc.strerror or str(exc), is_of_group)
-    with suppress(OSError):
-        link.sendall(told(Kind.FAILED, failed))
 
 
 @dataclass(slots=True)
@@ -537,10 +423,6 @@ class Keeper:
         claim.connection.close()
 
 
-def _wake_up(signum: int, frame: object) -> None:
-    """The signal's number is in the wake-up socket; there is nothing else to do here."""
-
-
 def _is_ours(connection: socket.socket) -> bool:
     """Does it come from a process of the same user?"""
     option = getattr(socket, "SO_PEERCRED", None)
@@ -555,14 +437,3 @@ def _exit_reason(code: int) -> str:
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"exited with code {code}"
-
-
-def _limit_open_files(soft: int | None) -> None:
-    """What a daemon raised for itself is not for its workers."""
-    if soft is None:
-        return
-    import resource
-
-    with suppress(OSError, ValueError):
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessions.domain.keeper_frames import PAD_READY
-from sessions.infrastructure.keeper import keep
+from sessions.infrastructure.keeper_start import keep
 from sessions.infrastructure.marks import Room, set_name
 from sessions.infrastructure.sources import Sources
 from sessions.infrastructure.worker_process import Program

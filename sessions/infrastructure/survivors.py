@@ -60,9 +60,13 @@ class KeeperSurvivors:
         return found
 
     def _living(self) -> dict[str, Marked]:
-        """The keepers of this home, by name."""
-        marked = marked_processes(self.home)
-        return {p.mark.keeper: p for p in marked if p.mark.role is Role.KEEPER}
+        """The keepers of this home, by name. One that somebody halted would answer nobody."""
+        found = [p for p in marked_processes(self.home) if p.mark.role is Role.KEEPER]
+        for process in found:
+            if process.is_halted:
+                log.warning("halted_keeper_set_going", keeper_pid=process.pid)
+                process.end(signal.SIGCONT)
+        return {p.mark.keeper: p for p in found}
 
     async def _find_again(self, keepers: dict[str, Marked]) -> None:
         """Have those leave their files anew whose files are gone."""
@@ -116,8 +120,6 @@ class KeeperSurvivors:
     async def _adopt(self, descriptor: Descriptor, keeper: Marked, found: list[Survivor]) -> None:
         refused = Refused("it did not answer in time")
         link: Link | None = None
-        # One that somebody halted answers nobody.
-        keeper.end(signal.SIGCONT)
         try:
             with anyio.move_on_after(_ADOPT_TIMEOUT):
                 link = Link(KeeperFiles(self.folder, descriptor.keeper).connect())

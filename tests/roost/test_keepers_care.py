@@ -136,7 +136,7 @@ async def test_a_stop_while_a_worker_is_launched_leaves_nothing(
         code, _ = roost(machine, "stop")
     assert code == 0
     assert not list(marked_processes(home_mark(machine.home.path)))
-    assert not list(machine.home.keepers.iterdir())
+    assert not list(machine.home.keepers.glob("*"))
 
 
 async def test_a_daemon_without_its_run_file_is_named_and_stopped_all_the_same(
@@ -199,12 +199,16 @@ async def test_status_shows_daemon_keepers_and_workers_with_age_and_memory(
     assert f"{worker}" in out
 
 
-async def test_doctor_finds_nothing_wrong_with_a_daemon_at_work(
+async def test_doctor_finds_nothing_wrong_with_a_daemon_at_work_but_what_is_halted(
     machine: Machine, tmp_path: Path
 ) -> None:
     machine.daemon(**SETTINGS)
-    await open_thread(machine, tmp_path)
+    worker = await open_thread(machine, tmp_path)
     assert doctor(machine) == (0, "Nothing is wrong.\n")
+    os.kill(worker, signal.SIGSTOP)
+    wait_until(lambda: f"process of a thread {worker} is halted" in doctor(machine)[1])
+    assert "repaired" in doctor(machine, "--fix")[1]
+    wait_until(lambda: doctor(machine)[0] == 0)
 
 
 async def test_doctor_repairs_all_that_a_crash_can_leave(machine: Machine, tmp_path: Path) -> None:

@@ -198,13 +198,15 @@ async def test_odd_folders_and_variables_that_are_no_text(tmp_path: Path, is_for
 
 
 async def test_a_halted_keeper_is_set_going_and_taken_over(folder: Path, tmp_path: Path) -> None:
-    """Whoever halted it, a daemon must not wait for it, nor give up a worker that is all right."""
+    """A daemon must not wait for it, nor give up its worker. Its files are gone, too."""
     launch = a_launcher(folder, ECHO)
     with anyio.fail_after(30):
         pid = await a_worker_left_behind(launch, tmp_path)
         (keeper,) = keepers_of(folder)
         keeper.end(signal.SIGSTOP)
         await anyio.to_thread.run_sync(wait_until, lambda: keepers_of(folder)[0].is_halted)
+        for file in list(folder.iterdir()):
+            file.unlink()
         (survivor,) = await survivors(launch)()
         assert survivor.kept.worker_pid == pid
         launch.leaves_workers = False

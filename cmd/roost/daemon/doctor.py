@@ -144,7 +144,7 @@ class Doctor:
 
     def _of_processes(self, processes: list[Marked]) -> Iterator[Finding]:
         for process in processes:
-            if process.is_halted and process.mark.role is not Role.WORKER:
+            if process.is_halted and self._is_ours(process):
                 yield Finding(
                     f"The {_NAMES[process.mark.role]} {process.pid} is halted (SIGSTOP).",
                     _sending(process, signal.SIGCONT),
@@ -180,6 +180,12 @@ class Doctor:
             daemon = found.record.pid
         pads = (p for p in processes if p.mark.role is Role.PAD and p.parent == daemon)
         return next((p.pid for p in pads), None)
+
+    def _is_ours(self, process: Marked) -> bool:
+        """Rather than something that an agent started, and may have halted for a reason."""
+        descriptor = read_descriptor(KeeperFiles(self.home.keepers, process.mark.keeper).descriptor)
+        is_worker = descriptor is not None and descriptor.worker_pid == process.pid
+        return process.mark.role is not Role.WORKER or is_worker
 
     def _is_published(self, keeper: Marked) -> bool:
         files = KeeperFiles(self.home.keepers, keeper.mark.keeper)

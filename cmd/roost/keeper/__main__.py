@@ -19,7 +19,7 @@ def run_worker(arguments: Sequence[str]) -> None:
 if __name__ == "__main__":
     if os.fork():
         os._exit(0)
-    from sessions.infrastructure.keeper import keep
+    from sessions.infrastructure.keeper_start import keep
     from sessions.infrastructure.marks import Room
 
     room = Room.find()

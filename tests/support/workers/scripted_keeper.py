@@ -10,7 +10,7 @@ if __name__ == "__main__":
         os._exit(0)
     ROOT = Path(__file__).parents[3]
     sys.path[:0] = [str(ROOT), str(ROOT / "cmd")]
-    from sessions.infrastructure.keeper import keep
+    from sessions.infrastructure.keeper_start import keep
     from sessions.infrastructure.marks import Room
     from tests.support.workers.scripted_pad import scripted
 
