@@ -8,6 +8,7 @@ the gates before it writes, so an older daemon is never sent what it does not kn
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 import msgspec
 
@@ -112,13 +113,18 @@ def schema_id(shapes: bytes) -> str:
 
 
 def shapes_of(kinds: Iterable[type[msgspec.Struct]]) -> bytes:
-    """Everything that is sent, in a form that changes when it does."""
-    records = {
-        kind.__name__: [
-            (f.encode_name, str(f.type), f.required) for f in msgspec.structs.fields(kind)
-        ]
-        for kind in kinds
-    }
+    """All that is sent, down to the last value in it, in a form that changes when it does."""
+    records: dict[str, list[tuple[str, str, bool]]] = {}
+    waiting: list[object] = [*kinds]
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)
+        if not isinstance(kind, type) or not issubclass(kind, msgspec.Struct):
+            continue
+        if kind.__name__ not in records:
+            fields = msgspec.structs.fields(kind)
+            records[kind.__name__] = [(f.encode_name, str(f.type), f.required) for f in fields]
+            waiting += [field.type for field in fields]
     commands = {
         name: (c.kind, dict(c.fields), str(c.gate), {k: str(v) for k, v in c.field_gates.items()})
         for name, c in COMMANDS.items()

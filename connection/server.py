@@ -11,6 +11,7 @@ import socket
 import stat
 import struct
 import sys
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ LONGEST_PATH = 103
 _BACKLOG = 128
 _FAREWELL = 3.0
 _PROBE = 0.25
+_LEFT_AFTER = 60.0
 MOST_PEERS = 512
 
 
@@ -109,6 +111,15 @@ def _remove_stale(path: Path) -> None:
     now = path.lstat()
     if (now.st_dev, now.st_ino) == (found.st_dev, found.st_ino):
         path.unlink()
+
+
+def sweep(folder: Path) -> None:
+    """Remove the sockets that killed daemons left in a folder that several daemons share."""
+    for path in folder.glob("*.sock"):
+        with suppress(OSError, SocketUnusable):
+            # One that was just made may not be listened on yet.
+            if time.time() - path.lstat().st_mtime > _LEFT_AFTER:
+                _remove_stale(path)
 
 
 class LocalServer:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual.events import Paste
 
 from connection.events import (
     Closed,
@@ -116,6 +117,25 @@ async def test_several_lines_and_what_was_written_before() -> None:
         assert composer.text == "first"
         await screen.presses("down", "down", "down", "down", "down")
         assert composer.text == "x"
+
+
+async def test_what_is_pasted_is_one_message_with_all_of_its_lines() -> None:
+    pasted = "\n".join(f"line {number}" for number in range(300)) + "\n"
+    async with a_chat() as screen:
+        screen.app.post_message(Paste(pasted))
+        await screen.drawn()
+        assert screen.connection.asked == []
+        assert "line 299" in screen.shown()
+        await screen.presses("enter")
+        assert screen.connection.asked == [("prompt", pasted.strip())]
+
+
+async def test_who_writes_while_the_agent_works_steers_it() -> None:
+    async with a_chat() as screen:
+        await screen.says(event("RUN_STARTED", runId="r"))
+        await screen.types("left")
+        assert screen.connection.asked == [("prompt", "left")]
+        assert "running" in screen.shown()
 
 
 async def test_an_approval_shows_the_whole_command_and_one_key_decides() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from connection.execution import SavedSession
@@ -21,9 +22,9 @@ from connection.failures import (
     HandshakeRefused,
 )
 from connection.local_stream import LocalStream
-from connection.negotiation import ADDED, REVISION, SCHEMA_ID, Offer, proved
+from connection.negotiation import ADDED, REVISION, SCHEMA_ID, Offer, proved, shapes_of
 from connection.peer import PeerSettings
-from connection.server import LONGEST_PATH, SocketUnusable, listen, peer_of
+from connection.server import LONGEST_PATH, SocketUnusable, listen, peer_of, sweep
 from connection.shapes import Answer
 from connection.transport import Transport
 from tests.support.local_scene import KEY, LocalScene, a_local_server
@@ -170,6 +171,14 @@ async def test_an_old_client_is_served_by_a_new_daemon(tmp_path: Path) -> None:
             assert not client.supports_negotiated_capability("history_window")
 
 
+async def test_a_first_screen_asks_the_worker_once(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene, scene.client() as (connection, _):
+            await connection.get_initial_snapshot()
+            asked = [json.loads(line)["type"] for line in scene.worker.sent]
+            assert asked == ["resume_conversation", "command"]
+
+
 async def test_a_large_history_comes_in_chunks_and_whole(tmp_path: Path) -> None:
     small = PeerSettings(chunk_bytes=1_000)
     with anyio.fail_after(PATIENCE):
@@ -312,6 +321,20 @@ def test_the_wire_shapes_have_the_revision_that_they_were_given() -> None:
     known = json.loads(GOLDEN.read_text())
     assert known[str(REVISION)] == SCHEMA_ID
     assert set(known) == {str(revision) for revision in ADDED if revision > 0}
+
+
+def test_a_change_deep_inside_of_what_is_sent_is_a_change_of_the_wire() -> None:
+    class Inner(msgspec.Struct):
+        value: int
+
+    class Changed(msgspec.Struct):
+        value: str
+
+    before = msgspec.defstruct("Outer", [("rows", tuple[Inner, ...] | None)])
+    Changed.__name__ = "Inner"
+    after = msgspec.defstruct("Outer", [("rows", tuple[Changed, ...] | None)])
+    named = [shapes_of([kind]).replace(b"Changed", b"Inner") for kind in (before, after)]
+    assert named[0] != named[1]
 
 
 def test_a_proof_is_what_both_sides_said_and_nothing_else() -> None:
@@ -465,6 +488,19 @@ def test_what_a_killed_daemon_left_is_replaced_and_a_living_one_is_not(tmp_path:
     listen(path).close()
     with listen(path), pytest.raises(SocketUnusable, match="another daemon serves"):
         listen(path)
+
+
+def test_what_killed_daemons_left_in_a_shared_folder_is_swept(tmp_path: Path) -> None:
+    """Each home has a socket of its own there, and may never start a daemon again."""
+    dead, young, served, file = (tmp_path / f"{name}.sock" for name in ("a", "b", "c", "d"))
+    for path in (dead, young):
+        listen(path).close()
+    file.write_text("precious")
+    with listen(served):
+        for path in (dead, served, file):
+            os.utime(path, (1, 1))
+        sweep(tmp_path)
+        assert {path.name for path in tmp_path.iterdir()} == {"b.sock", "c.sock", "d.sock"}
 
 
 def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from agent.infrastructure.process import process_start
 from connection.execution import SavedSessions
 from connection.peer import PeerSettings
-from connection.server import LONGEST_PATH, Identity, LocalServer, listen
+from connection.server import LONGEST_PATH, Identity, LocalServer, listen, sweep
 from connection.sqlite_journal import SqliteJournal
 from roost.home import RoostHome
 from roost.version import VERSION
@@ -38,7 +38,12 @@ def socket_path(chosen: str | None, environ: Mapping[str, str], home: RoostHome)
     if len(os.fsencode(inside)) <= LONGEST_PATH:
         return inside
     named = sha256(os.fsencode(home.path)).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"roost-{os.getuid()}" / f"{named}.sock"
+    return _shared_folder() / f"{named}.sock"
+
+
+def _shared_folder() -> Path:
+    """Where the sockets of all homes are whose own paths are too long."""
+    return Path(tempfile.gettempdir()) / f"roost-{os.getuid()}"
 
 
 @dataclass(slots=True)
@@ -58,6 +63,8 @@ class LocalDoor:
         """Hold the journal and the socket open. Raises JournalFailed, SocketUnusable."""
         with self.journal.opened():
             self._listener = listen(self.path)
+            if self.path.parent == _shared_folder():
+                sweep(self.path.parent)
             try:
                 yield
             finally:

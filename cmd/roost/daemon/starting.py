@@ -48,7 +48,14 @@ class OnDemand:
         record = self._running()
         if record is None or record.socket is None:
             raise ConnectionRefusedError(111, "no daemon is running")
-        return await dial(record.socket)
+        try:
+            return await dial(record.socket)
+        except FileNotFoundError as exc:
+            raise FileNotFoundError(
+                exc.errno,
+                f"its socket {record.socket} is gone, though it runs (pid {record.pid})."
+                " `roost stop` ends it; the next command starts another",
+            ) from exc
 
     async def ensure(self) -> None:
         """Return once a daemon serves. Raises DaemonUnreachable."""
