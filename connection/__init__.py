@@ -1,4 +1,5 @@
 """AgentConnection, the boundary that user interfaces talk to.
 
-For now its port and its cursor: the adapters and the local protocol are not built yet.
+`port` is what they may ask, `events` what they are told. Two adapters keep its promises:
+`in_process`, and `daemon` over the local protocol, whose other end is `server`.
 """

@@ -252,7 +252,13 @@ class SubagentsSection:
 class BindingSection:
     """The loopback port that apps, browser extensions and pages connect to."""
 
-    enabled: Annotated[bool, SWITCH, Says("Whether the daemon opens the port.")] = True
+    enabled: Annotated[
+        bool,
+        SWITCH,
+        Says(
+            "Whether the daemon opens the port. Without it clients come through the local socket."
+        ),
+    ] = True
     port: Annotated[int, PORT, Says("The port on 127.0.0.1.")] = 52789
     token: Annotated[
         Secret | None,
