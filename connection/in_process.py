@@ -155,10 +155,15 @@ class InProcessConnection(SessionOperations):
         """Follow a session; the one followed before is left once this one is here."""
         follower = Follower(self._threads, key, self._take, self._name)
         joined = await follower.open(options=options, last_messages=self._last_messages)
-        before, self._session = self._session, self._session_of(follower)
+        session = self._session_of(follower)
+        try:
+            self._fresh = await session.snapshot(joined, joined.messages or ())
+        except BaseException:
+            follower.close()
+            raise
+        before, self._session = self._session, session
         if before is not None:
             before.follower.close()
-        self._fresh = await self._session.snapshot(joined, joined.messages or ())
         return follower
 
     def _session_of(self, follower: Follower) -> Session:

@@ -399,6 +399,7 @@ class Peer:
                 self._tell(attachment, events)
 
         follower = Follower(self._threads, key, take, asked.client_name[:_LONGEST_NAME])
+        is_here = False
         self._attaching += 1
         try:
             joined = await follower.open(
@@ -410,8 +411,8 @@ class Peer:
             session = Session(self._threads, follower, ids, patience)
             snapshot = await session.snapshot(joined, joined.messages or ())
             if key in self._closed_meanwhile:
-                follower.close()
                 raise CommandRefused("session_closed", KILLED)
+            is_here = True
         except CommandRefused as exc:
             self._put_line(_failed(found.id, "attach", exc.code, str(exc)))
             return
@@ -419,6 +420,9 @@ class Peer:
             self._put_line(_failed(found.id, "attach", "failed", str(exc)))
             return
         finally:
+            if not is_here:
+                # Also when the client has hung up meanwhile: a worker that is followed is kept.
+                follower.close()
             self._attaching -= 1
             if not self._attaching:
                 self._closed_meanwhile.clear()

@@ -13,8 +13,10 @@ import pytest
 from connection.daemon import DaemonConnection, Wishes
 from connection.events import ConnectionStatus, SessionEvent, SessionReplaced, SessionResynced
 from connection.failures import CommandRefused, ConnectionFailure, Disconnected
+from connection.in_process import InProcessConnection
 from connection.local_stream import LocalStream
 from connection.peer import PeerSettings
+from sessions.registry import Registry
 from tests.support.cut_storm import CutStorm
 from tests.support.fault_proxy import FaultProxy
 from tests.support.live_session import LiveLauncher, Screen
@@ -184,6 +186,39 @@ async def test_a_session_that_is_closed_while_somebody_attaches_is_not_attached_
             await anyio.wait_all_tasks_blocked()
             view = scene.registry.view(KEY)
             assert view is None or view.followers == 0
+
+
+async def test_who_hangs_up_while_it_attaches_keeps_no_worker_alive(tmp_path: Path) -> None:
+    """A worker that somebody follows is never idle: one that is gone would keep it for ever."""
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene, scene.client():
+            scene.worker.silent = frozenset({"get_state"})
+            key = {"projectDir": KEY.project_dir, "sessionId": KEY.conversation_id}
+            async with await scene.dial() as gone:
+                await gone.send(_envelope("attach", **key))
+                await scene.worker.asked.wait()
+                assert followers(scene.registry) == 2
+            await anyio.wait_all_tasks_blocked()
+            assert followers(scene.registry) == 1
+
+
+async def test_a_move_that_is_given_up_leaves_the_connection_where_it_was(tmp_path: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with a_local_server(tmp_path) as scene, scene.client():
+            connection = InProcessConnection(scene.registry, scene.saved)
+            await connection.attach(KEY)
+            scene.launcher.silent = frozenset({"get_state"})
+            with anyio.move_on_after(0.05):
+                await connection.new_session()
+            scene.launcher.silent = frozenset()
+            assert (await connection.get_state()).session_id == KEY.conversation_id
+            assert sum(view.followers for view in scene.registry.views()) == 2
+            await connection.aclose()
+
+
+def followers(registry: Registry) -> int:
+    view = registry.view(KEY)
+    return 0 if view is None else view.followers
 
 
 async def test_who_closes_while_the_daemon_is_looked_for_looks_no_longer(tmp_path: Path) -> None:

@@ -105,6 +105,9 @@ class LiveWorker(FakeWorker):
 class LiveLauncher(FakeLauncher):
     """Launches them. A worker's successor knows what it said."""
 
+    silent: frozenset[str] = frozenset()
+    """Commands that the next workers do not answer."""
+
     @asynccontextmanager
     async def __call__(
         self, thread: ThreadKey, options: ThreadOptions, token: str
@@ -113,6 +116,7 @@ class LiveLauncher(FakeLauncher):
         self.tokens.append(token)
         await anyio.lowlevel.checkpoint()
         worker = LiveWorker(_NO_PID + len(self.workers))
+        worker.silent = self.silent
         if self.workers:
             before = self.live
             worker.model, worker.effects = before.model, before.effects
