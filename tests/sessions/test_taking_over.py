@@ -142,10 +142,14 @@ async def test_a_pad_that_died_is_started_again_and_launches_go_on_meanwhile(
             await a_launch()
 
 
-async def test_a_spool_without_a_place_holds_the_worker_up_and_loses_nothing(
-    folder: Path, tmp_path: Path
+@pytest.mark.parametrize("has_place", [True, False])
+async def test_what_a_slow_daemon_does_not_read_is_spooled_or_holds_the_worker_up(
+    folder: Path, tmp_path: Path, has_place: bool
 ) -> None:
-    """A full disk counts as a full spool: then the worker waits, as for any slow reader."""
+    """A full disk counts as a full spool: then the worker waits, as for any slow reader.
+
+    Nothing is lost either way, and nothing is left of the spool.
+    """
     lines = 200_000
     program = (
         "import sys; sys.stdin.readline()\n"
@@ -156,9 +160,17 @@ async def test_a_spool_without_a_place_holds_the_worker_up_and_loses_nothing(
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
     with anyio.fail_after(60):
         async with launch(thread, ThreadOptions(), "t") as worker:
-            shutil.rmtree(folder)
+            if not has_place:
+                shutil.rmtree(folder)
             worker.send(b"go")
-            await anyio.to_thread.run_sync(wait_until, lambda: _is_held_up(worker.pid))
+
+            def is_so() -> bool:
+                if has_place:
+                    return _has_written(worker.pid, lines * 50)
+                return _is_held_up(worker.pid)
+
+            await anyio.to_thread.run_sync(wait_until, is_so)
+            assert {file.suffix for file in folder.glob("*")} <= {".json", ".sock"}
             said = await next_lines(worker, lines)
             for number, line in enumerate(said):
                 assert line.startswith(b'{"n":%d,' % number)
