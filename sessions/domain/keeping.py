@@ -132,12 +132,12 @@ class Keeping:
         if not end:
             self._hold(chunk)
             return
-        data = chunk[:end]
         if self._parts:
-            self._parts.append(data)
-            data = b"".join(self._parts)
+            data = b"".join((*self._parts, memoryview(chunk)[:end]))
             self._parts.clear()
             self._held = 0
+        else:
+            data = chunk[:end]
         if self.is_attached:
             self.backlog.put(header(Kind.LINES, len(data)), data)
         self._fresh.append((data, now))

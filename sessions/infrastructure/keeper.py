@@ -47,6 +47,8 @@ from sessions.infrastructure.worker_process import (
 
 _READ_BYTES = 64 * 1024
 _LINK_READ_BYTES = 256 * 1024
+# Of what the kernel holds for the daemon: with its default (208 KiB) a flood is a tenth slower.
+_LINK_BUFFER = 1024 * 1024
 _SPOOL_BYTES = 256 * 1024 * 1024
 # What is read after the worker is gone: all that a pipe can hold. More comes from somebody else.
 _DRAIN_BYTES = 1024 * 1024
@@ -84,8 +86,7 @@ class Keeper:
         self._group = group
         self._files = KeeperFiles(folder, launch.keeper)
         self._core = Keeping(launch, Backlog(FileSpool(folder, _SPOOL_BYTES)), now=time.monotonic())
-        self._link: socket.socket | None = link
-        link.setblocking(False)
+        self._link: socket.socket | None = _roomy(link)
         self._link_frames = FrameSplitter()
         self._wakeup = wakeup
         self._listener: socket.socket | None = None
@@ -412,7 +413,7 @@ class Keeper:
         fd = claim.connection.fileno()
         self._readiness.forget(fd)
         del self._claims[fd]
-        self._link, self._link_frames = claim.connection, claim.splitter
+        self._link, self._link_frames = _roomy(claim.connection), claim.splitter
         kept = self._core.attached(self._worker.pid)
         self._core.backlog.put(told(Kind.KEPT, kept))
 
@@ -421,6 +422,14 @@ class Keeper:
         self._readiness.forget(fd)
         self._claims.pop(fd, None)
         claim.connection.close()
+
+
+def _roomy(link: socket.socket) -> socket.socket:
+    """Non-blocking, with room for a daemon that is busy for a moment."""
+    link.setblocking(False)
+    with suppress(OSError):
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LINK_BUFFER)
+    return link
 
 
 def _is_ours(connection: socket.socket) -> bool:
