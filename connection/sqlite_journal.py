@@ -81,10 +81,7 @@ class SqliteJournal:
             self._read(connection)
         except (sqlite3.Error, JournalFailed) as exc:
             connection.close()
-            raise JournalFailed(
-                f"the command journal {self.file} is damaged ({exc}). `roost doctor --fix` moves it"
-                " aside; commands that it remembered can't be told from new ones then"
-            ) from exc
+            raise _damaged(self.file, exc) from exc
         return connection
 
     @contextmanager
@@ -158,13 +155,7 @@ class SqliteJournal:
     def _read(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if not 0 <= version <= _SCHEMA_VERSION:
-            known = f"this roost knows up to {_SCHEMA_VERSION}"
-            raise JournalFailed(f"it is of version {version}, and {known}")
-        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise JournalFailed(" ".join(str(verdict).split()))
+        version = _verified(connection)
         # In one step: a start that dies in between finds the file as it was.
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(_FROM_VERSION_1 if version == 1 else _SCHEMA)
@@ -235,13 +226,34 @@ def move_aside(folder: Path) -> Path | None:
 
 def check(folder: Path) -> str | None:
     """What is wrong with the journal, in a sentence; None when nothing is. Changes nothing."""
-    if not (folder / FILE).exists():
+    file = folder / FILE
+    if not file.exists():
         return None
     try:
-        SqliteJournal(folder).open().close()
-    except JournalFailed as exc:
-        return str(exc)
+        with closing(sqlite3.connect(file)) as found:
+            _verified(found)
+    except (sqlite3.Error, JournalFailed) as exc:
+        return str(_damaged(file, exc))
     return None
+
+
+def _verified(connection: sqlite3.Connection) -> int:
+    """The version of a journal that can be read. Raises JournalFailed, sqlite3.Error."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if not 0 <= version <= _SCHEMA_VERSION:
+        known = f"this roost knows up to {_SCHEMA_VERSION}"
+        raise JournalFailed(f"it is of version {version}, and {known}")
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise JournalFailed(" ".join(str(verdict).split()))
+    return int(version)
+
+
+def _damaged(file: Path, reason: Exception) -> JournalFailed:
+    return JournalFailed(
+        f"the command journal {file} is damaged ({reason}). `roost doctor --fix` moves it aside;"
+        " commands that it remembered can't be told from new ones then"
+    )
 
 
 def _own_thread() -> anyio.CapacityLimiter:

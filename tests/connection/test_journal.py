@@ -268,6 +268,9 @@ def test_a_journal_without_fingerprints_is_taken_over_with_all_that_it_remembers
         row = (*KEY, "prompt", time.time(), b"result")
         old.execute("INSERT INTO commands VALUES (?, ?, ?, ?, ?)", row)
         old.execute("PRAGMA user_version = 1")
+    assert check(tmp_path) is None
+    with closing(sqlite3.connect(tmp_path / FILE)) as looked_at:
+        assert looked_at.execute("PRAGMA user_version").fetchone() == (1,)
     for _ in range(2):
         journal = SqliteJournal(tmp_path)
         with journal.opened():
