@@ -1,5 +1,7 @@
 """What we hold of a stream is what the published client holds of it, to the letter."""
 
+import json
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -67,3 +69,27 @@ def test_it_goes_on_from_a_snapshot() -> None:
     held.take(b'{"type":"ACTIVITY_DELTA","messageId":"a","activityType":"x","patch":%b}' % patch)
     assert [message["content"] for message in held.messages] == ["Hello", {"n": 2}]
     assert held.state == {"k": 1}
+
+
+def test_a_result_stands_behind_its_call_and_the_results_before_it(judge: StreamJudge) -> None:
+    """Also when the agent has gone on talking: models refuse a call with no result behind it."""
+    start: dict[str, str] = {"type": "TOOL_CALL_START", "toolCallName": "f", "parentMessageId": "m"}
+    events = [
+        {"type": "RUN_STARTED", "threadId": "t1", "runId": "r1", "protocolVersion": "1.0"},
+        *({**start, "toolCallId": c} for c in "ab"),
+        *({"type": "TOOL_CALL_END", "toolCallId": c} for c in "ab"),
+        {"type": "TEXT_MESSAGE_START", "messageId": "later", "metadata": {"a": 1, "b": 1}},
+        {"type": "TEXT_MESSAGE_END", "messageId": "later", "metadata": {"b": 2}},
+        *(
+            {"type": "TOOL_CALL_RESULT", "messageId": f"r{c}", "toolCallId": c, "content": c}
+            for c in "ab"
+        ),
+        {"type": "RUN_FINISHED", "threadId": "t1", "runId": "r1", "outcome": {"type": "success"}},
+    ]
+    lines = [json.dumps(event).encode() for event in events]
+    held = Reducer()
+    for line in lines:
+        held.take(line)
+    assert [message["id"] for message in held.messages] == ["m", "ra", "rb", "later"]
+    assert held.messages[-1]["metadata"] == {"a": 1, "b": 2}
+    assert held.messages == judge(framed(lines)).messages
