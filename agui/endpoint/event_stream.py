@@ -23,7 +23,7 @@ Send = Callable[[Any], Awaitable[None]]
 
 
 class Stalled(Exception):
-    """The client took nothing for the whole write deadline."""
+    """The client took nothing for the whole write deadline, or far too little."""
 
 
 class Connection(Protocol):
@@ -63,13 +63,14 @@ class EventStream:
         """Say that events will follow. Raises Stalled."""
         await self._write({"type": "http.response.start", "status": 200, "headers": _HEADERS})
 
-    async def write(self, frames: bytes) -> None:
+    async def write(self, frames: bytes, is_given_up: Callable[[], bool] = lambda: False) -> None:
         """Write whole frames. Returns when most of what was written before is taken.
 
-        Raises Stalled.
+        Raises Stalled, also for who takes a little now and then, and was given up meanwhile.
         """
         if frames:
-            await self._write({"type": "http.response.body", "body": frames, "more_body": True})
+            message = {"type": "http.response.body", "body": frames, "more_body": True}
+            await self._write(message, is_given_up)
 
     async def end(self) -> None:
         """Nothing more follows. Raises Stalled."""
@@ -80,7 +81,9 @@ class EventStream:
         if self._connection is not None:
             self._connection.abort()
 
-    async def _write(self, message: dict[str, Any]) -> None:
+    async def _write(
+        self, message: dict[str, Any], is_given_up: Callable[[], bool] = lambda: False
+    ) -> None:
         while True:
             before = self._buffered()
             with anyio.move_on_after(self._write_timeout) as deadline:
@@ -88,7 +91,7 @@ class EventStream:
                 await self._send(message)
             if not deadline.cancelled_caught:
                 return
-            if self._buffered() >= before:
+            if self._buffered() >= before or is_given_up():
                 raise Stalled
 
     def _buffered(self) -> int:

@@ -142,7 +142,7 @@ class _Telling:
                     await self.stream.end()
                 tasks.cancel_scope.cancel()
         except* Stalled:
-            reason = "it took nothing for the whole write deadline"
+            reason = visit.follower.has_ended or "it took nothing for the whole write deadline"
             self.stream.abort()
         guard = self.outgoing.guard
         log.info(
@@ -195,7 +195,7 @@ class _Telling:
 
     async def _write(self, visit: Visit, data: bytes) -> None:
         visit.follower.is_writing = True
-        await self.stream.write(data)
+        await self.stream.write(data, lambda: visit.follower.has_ended is not None)
         visit.follower.is_writing = False
 
 

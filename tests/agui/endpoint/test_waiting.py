@@ -10,13 +10,14 @@ import pytest
 
 from agui.endpoint.agents import Agent
 from agui.endpoint.beginnings import Beginnings
-from agui.endpoint.event_stream import EventStream
+from agui.endpoint.event_stream import EventStream, Stalled
 from agui.endpoint.follower import HttpFollower
 from agui.endpoint.refusal import Refused
 from agui.endpoint.run_input import read_run_input
 from agui.endpoint.streaming import connect, run
 from agui.endpoint.visit import visiting
 from agui.settings import BindingSettings
+from agui.uvicorn_http import EXTENSION
 from sessions.domain.keys import ThreadKey
 from sessions.domain.settings import RegistrySettings
 from sessions.registry import Registry
@@ -155,3 +156,34 @@ async def test_a_worker_that_dies_is_told_at_once_wherever_it_was(point: str) ->
         else:
             assert (refused[0].status, refused[0].code) == (503, "worker_exit")
             assert request.written == []
+
+
+class Trickling:
+    """A connection whose client takes a byte now and then."""
+
+    waiting = 2**20
+
+    def buffered(self) -> int:
+        self.waiting -= 1
+        return self.waiting
+
+    def abort(self) -> None:
+        raise NotImplementedError
+
+
+async def test_who_takes_a_byte_now_and_then_is_waited_for_until_it_was_given_up() -> None:
+    """A slow client may take its time. One that too much piled up for holds nothing any longer."""
+
+    async def send(message: Any) -> None:
+        await anyio.sleep_forever()
+
+    stream = EventStream({"extensions": {EXTENSION: Trickling()}}, send, 10)
+    given_up = False
+    with anyio.move_on_after(3600) as hour:
+        await stream.write(b"x", lambda: given_up)
+    assert hour.cancelled_caught
+    given_up = True
+    began = anyio.current_time()
+    with pytest.raises(Stalled):
+        await stream.write(b"x", lambda: given_up)
+    assert round(anyio.current_time() - began) == 10
