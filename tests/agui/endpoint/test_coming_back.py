@@ -1,10 +1,13 @@
 """Who names a place that is not there, or not theirs, is told the thread as it is."""
 
+from functools import partial
+
+import anyio
 import pytest
 
 from sessions.domain.settings import RegistrySettings
 from tests.agui.endpoint.front_end import a_front_end
-from tests.agui.endpoint.staged import a_staged_endpoint
+from tests.agui.endpoint.staged import Stage, a_staged_endpoint
 from tests.support.scenes import line, run_finished
 
 RING = 4
@@ -56,3 +59,26 @@ async def test_a_worker_reads_no_thread_of_others_by_naming_a_place_in_it() -> N
         headers = {"last-event-id": str(body.ids[0]), "authorization": f"Bearer {token}"}
         status, refused = await front.refused("connect", front.input(), **headers)
         assert (status, refused["code"]) == (403, "not_allowed")
+
+
+@pytest.mark.parametrize("begins_runs", [True, False])
+async def test_a_worker_stops_no_thread_of_others(begins_runs: bool) -> None:
+    stage = Stage(begins_runs=begins_runs)
+    async with (
+        a_staged_endpoint(stage) as daemon,
+        a_front_end(daemon) as front,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(front.run, "somebody's")
+        await stage.until(lambda: len(stage.inputs()) == 1)
+        own = front.input("its own", threadId="t2")
+        tasks.start_soon(partial(front.refused, "run", own))
+        await stage.until(lambda: len(stage.inputs()) == 2)
+        headers = {"authorization": f"Bearer {stage.tokens[1]}"}
+        status, told = await front.refused("stop/t1", {}, **headers)
+        if begins_runs:
+            assert (status, told["code"]) == (403, "not_allowed")
+        else:
+            assert told["stopped"] is False
+        assert "interrupt" not in [frame["type"] for frame in stage.taken]
+        tasks.cancel_scope.cancel()
