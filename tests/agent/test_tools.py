@@ -345,6 +345,8 @@ async def test_a_read_is_left_behind_by_a_run_that_ends_and_a_write_is_finished(
             tasks.start_soon(run, FileCall("write", work, lambda: None))
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await anyio.wait_all_tasks_blocked()
             assert ended == ["read"]
             let_go.set()
     assert ended == ["read", "write"]
