@@ -281,6 +281,20 @@ def test_where_processes_are_no_files_a_pipe_with_a_name_ends_with_its_holder() 
     assert not pipe.parent.exists()
 
 
+async def test_a_call_that_is_stopped_holds_nobody_up(tmp_path: Path) -> None:
+    """The server goes on as it likes; the run that asked is free, and so are other servers."""
+    async with serving(tmp_path, stdio("slow"), stdio()) as servers:
+        tool = servers.find("mcp__slow__slow")
+        assert tool is not None
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(tool.prepare(b"{}").run)
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+        assert (await call(servers, "mcp__sums__add", a=1, b=2)).output == "3"
+        assert [row["status"] for row in servers.state()] == ["ready", "ready"]
+
+
 async def test_a_call_has_a_deadline(tmp_path: Path) -> None:
     async with serving(tmp_path, stdio(timeout=0.5)) as servers:
         result = await call(servers, "mcp__sums__slow")
