@@ -79,8 +79,11 @@ class PanelDaemon:
         """A desktop app that has opened a thread."""
         token = self.home.token.read_text().strip()
         hello = {"type": "browser_hello", "client": "desktop", "protocol_version": 2}
+        url = f"ws://127.0.0.1:{self.port}/ws"
+        # One that leaves with events unread would wait for the answer to its farewell behind them.
+        farewell = 0.1
         with connect(
-            f"ws://127.0.0.1:{self.port}/ws", max_size=None, proxy=None, open_timeout=PATIENCE
+            url, max_size=None, proxy=None, open_timeout=PATIENCE, close_timeout=farewell
         ) as socket:
             client = OtherClient(socket)
             client.send(**hello, token=token, name="the desktop app")
