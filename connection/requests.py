@@ -55,6 +55,11 @@ class Request:
     """What was left of its time when the connection was lost."""
     _scope: anyio.CancelScope | None = None
 
+    @property
+    def is_settled(self) -> bool:
+        """It has its one outcome, which whoever waits may not have taken yet."""
+        return self._is_settled
+
     def settle(self) -> None:
         self._is_settled = True
         self._news.set()
@@ -147,7 +152,7 @@ class Requests:
     def answered(self, response: Response) -> None:
         """A late answer to nobody is nothing."""
         request = self._waiting.get(response.id)
-        if request is None or request.response is not None:
+        if request is None or request.is_settled:
             return
         request.response = response
         if request.on_response is not None:
@@ -170,7 +175,7 @@ class Requests:
     def send_again(self, offer: Offer, put: Put, now: float) -> None:
         """The connection is up: the same envelopes go out, unless this daemon can't take them."""
         for request in tuple(self._waiting.values()):
-            if request.on_response is not None or request.response is not None:
+            if request.on_response is not None or request.is_settled:
                 continue
             try:
                 offer.check(request.name, request.fields, after_reconnect=True)
@@ -186,7 +191,7 @@ class Requests:
             self._fail(request, Disconnected(reason))
 
     def _fail(self, request: Request, failure: ConnectionFailure) -> None:
-        if request.response is None and request.failure is None:
+        if not request.is_settled:
             request.failure = failure
             request.settle()
 

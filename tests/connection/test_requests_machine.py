@@ -129,6 +129,17 @@ OneClient.TestCase.settings = settings(max_examples=60, stateful_step_count=30, 
 TestOneClient = OneClient.TestCase
 
 
+def test_what_failed_at_one_return_is_not_sent_at_the_next() -> None:
+    """Whoever waits was told that nothing was done, and may only hear of it a moment later."""
+    requests, sent = Requests("me"), list[bytes]()
+    request = requests.make(GATED, {}, now=0.0)
+    for offer in (OFFERS[0], OFFERS[-1]):
+        requests.lost(now=1.0)
+        requests.send_again(offer, sent.append, now=2.0)
+    assert isinstance(request.failure, CapabilityUnavailable)
+    assert not sent
+
+
 @given(
     budget=st.floats(0.1, 120),
     took=st.lists(st.floats(0, 10), min_size=1, max_size=60),
