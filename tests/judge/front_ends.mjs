@@ -1,6 +1,6 @@
 // Real front ends against a real daemon: the published HTTP clients and CopilotKit's core. Called as
 // node front_ends.mjs '{"client","base","token","project","thread","steps"}', and if wanted "tools" (their
-// names), "context", "state"; each step is one of {"say": text}, {"answer": status}, {"tool": result} of
+// names), "context", "properties", "state"; each step is one of {"say": text}, {"answer": status}, {"tool": result} of
 // the call "of" (its place; the last one; "more" results follow), {"connect": true}. Prints what the client holds.
 import { HttpAgent as Present } from "@ag-ui/client";
 import { HttpAgent as Old } from "@ag-ui/client-0059";
@@ -13,7 +13,7 @@ console.warn = (...words) => problems.push(words.map(String).join(" ").split("\n
 console.error = (...words) => problems.push(words.map(String).join(" ").split("\n")[0]);
 
 const headers = { authorization: `Bearer ${given.token}` };
-const properties = { project_dir: given.project };
+const properties = { project_dir: given.project, ...given.properties };
 const names = given.tools ?? ["setColour"];
 const tools = names.map((name) => ({ name, description: "Paints the page.", parameters: { type: "object" } }));
 const context = given.context ?? [];

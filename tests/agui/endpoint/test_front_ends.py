@@ -103,6 +103,7 @@ async def test_the_front_ends_own_tool_is_called_and_its_result_is_read(
 BRINGS: dict[str, Any] = {
     "tools": ["setColour", "setSize", "Bash"],
     "context": [{"description": "The page", "value": "Invoices"}],
+    "properties": {"tier": "gold-17"},
     "state": {"theme": "dark"},
 }
 
@@ -151,7 +152,7 @@ async def test_what_a_front_end_brings_reaches_the_model_and_a_name_of_ours_stay
                 assert held.state["theme"] == "dark"
         for first, second in zip(server.requests[::2], server.requests[1::2], strict=True):
             told = json.dumps(first["messages"])
-            for words in ("The page: Invoices", "theme", "dark"):
+            for words in ("The page: Invoices", "theme", "dark", "gold-17"):
                 assert words in told
             offered = [tool["function"] for tool in first["tools"]]
             assert {"setColour", "setSize"} <= {tool["name"] for tool in offered}
