@@ -11,11 +11,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: $(VENV)/.runtime
 	$(BIN)/roost demo
 
+# Half of a test's time is waiting for the processes that it starts.
+TESTS_AT_ONCE ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+
 # The tests start hundreds of interpreters: none of them is to compile roost again, whatever the
 # environment says of bytecode.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev judge panel-tools
-	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --durations=15
+	$(BIN)/python -m pytest --numprocesses=$(TESTS_AT_ONCE) --dist=worksteal --durations=15
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
