@@ -26,8 +26,7 @@ from agent.domain.ports import (
 )
 from agent.say import Say
 
-# A model that never waits must not keep the reader of stdin from its turn; but pieces that come at
-# once leave in one write, which is most of what telling one costs.
+# A model that never waits must not keep the reader of stdin, and the writer, from their turns.
 _TOGETHER = 16
 
 

@@ -9,6 +9,7 @@ import fcntl
 import os
 import stat
 from collections import deque
+from itertools import islice
 
 import anyio
 import anyio.lowlevel
@@ -22,6 +23,7 @@ BACKLOG_FOR_ANSWERS = 64 * 1024 * 1024
 # 16 MiB is what a daemon may send; the rest is room for what it adds.
 MAX_LINE = 17 * 1024 * 1024
 _READ = 256 * 1024
+_LINES_AT_ONCE = 64
 
 
 class LineSplitter:
@@ -118,8 +120,8 @@ class StdoutLines:
             return
         data = memoryview(line + b"\n")
         if not self._backlog:
-            data = data[self._write_some(data) :]
-        if data:
+            data = data[self._write_some([data]) :]
+        if data and not self.closed.is_set():
             self._backlog.append(data)
             self._size += len(data)
             self._more.set()
@@ -138,9 +140,9 @@ class StdoutLines:
             if not self._backlog:
                 self._more = anyio.Event()
                 await self._more.wait()
-            if self._nonblocking:
-                await anyio.wait_writable(self._fd)
             self._write_backlog()
+            if self._backlog and self._nonblocking:
+                await anyio.wait_writable(self._fd)
 
     async def flush(self) -> None:
         """Return when all is written, or when nobody reads any more."""
@@ -152,24 +154,26 @@ class StdoutLines:
             await self._room.wait()
 
     def _write_backlog(self) -> None:
-        while self._backlog:
-            data = self._backlog[0]
-            written = self._write_some(data)
+        while written := self._write_some(list(islice(self._backlog, _LINES_AT_ONCE))):
             self._size -= written
-            if written < len(data):
-                self._backlog[0] = data[written:]
-                break
-            self._backlog.popleft()
+            while written:
+                data = self._backlog.popleft()
+                if len(data) > written:
+                    self._backlog.appendleft(data[written:])
+                written -= min(written, len(data))
         self._room.set()
 
-    def _write_some(self, data: memoryview) -> int:
+    def _write_some(self, lines: list[memoryview]) -> int:
+        """How many bytes left; 0 when the reader does not keep up, or is gone."""
+        if not lines:
+            return 0
         try:
-            return os.write(self._fd, data)
+            return os.writev(self._fd, lines)
         except BlockingIOError:
             return 0
         except OSError:
             self._hang_up()
-            return len(data)
+            return 0
 
     def _hang_up(self) -> None:
         self.closed.set()

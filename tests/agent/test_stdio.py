@@ -118,3 +118,17 @@ async def test_a_closed_stdout_is_told_and_never_raises(pipe: tuple[int, int]) -
         await out.wait_writable()
         await out.flush()
     out.write(b"nobody.")
+
+
+async def test_a_reader_that_goes_while_lines_wait_ends_the_writer_quietly(
+    pipe: tuple[int, int],
+) -> None:
+    reading, writing = pipe
+    out = StdoutLines(writing)
+    for _ in range(10):
+        out.write(b"x" * 100_000)
+    os.close(reading)
+    with anyio.fail_after(20):
+        await out.serve()
+        await out.flush()
+    assert out.closed.is_set()
