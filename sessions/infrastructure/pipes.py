@@ -3,8 +3,6 @@
 import os
 from dataclasses import dataclass
 
-from sessions.domain.ports import LaunchFailed
-
 
 @dataclass(slots=True)
 class Pipes:
@@ -19,14 +17,15 @@ class Pipes:
 
     @classmethod
     def make(cls) -> "Pipes":
+        """Raises OSError, and leaves none open then."""
         made: list[int] = []
         try:
             for _ in range(3):
                 made += os.pipe()
-        except OSError as exc:
+        except OSError:
             for fd in made:
                 os.close(fd)
-            raise LaunchFailed(f"no pipes could be made for a worker: {exc.strerror}") from exc
+            raise
         child_stdin, stdin, stdout, child_stdout, stderr, child_stderr = made
         for fd in (stdin, stdout, stderr):
             os.set_blocking(fd, False)

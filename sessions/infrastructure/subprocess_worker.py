@@ -109,7 +109,10 @@ class SubprocessLauncher:
     async def _start(
         self, argv: list[str], environ: dict[str, str], thread: ThreadKey
     ) -> tuple[Process, Pipes]:
-        pipes = Pipes.make()
+        try:
+            pipes = Pipes.make()
+        except OSError as exc:
+            raise LaunchFailed(f"no pipes could be made for a worker: {exc.strerror}") from exc
         try:
             process = await anyio.open_process(
                 argv,

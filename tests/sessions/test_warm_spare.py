@@ -1,5 +1,6 @@
 """A worker that is ready before it is wanted, for where none can be forked: real processes."""
 
+import errno
 import json
 import os
 import signal
@@ -123,3 +124,24 @@ def test_a_spare_ends_with_its_daemon(tmp_path: Path) -> None:
     )
     out, _ = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, b"R\n")
+
+
+async def test_a_spare_that_can_not_be_started_ends_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A daemon that is out of descriptors has to stay: what it serves goes on."""
+    tried = anyio.Event()
+
+    def full() -> tuple[int, int]:
+        tried.set()
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    spare = WarmSpare(argv=(sys.executable, "-c", ""), environ=ENVIRON)
+    with anyio.fail_after(30):
+        async with spare.serving():
+            monkeypatch.setattr(os, "pipe", full)
+            assert spare.take() is None
+            await tried.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert not spare.is_warm
+            monkeypatch.undo()
