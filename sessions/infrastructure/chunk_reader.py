@@ -117,23 +117,23 @@ class _LoopReader:
         if not chunk:
             self._end()
             return
+        reading = self._reading
         try:
             take(chunk)
         except BaseException as exc:
-            self._end(exc)
+            if reading is None or reading.done():
+                raise  # whoever called `each` has left: the loop tells of it
+            reading.set_exception(exc)
+            self._end()
 
-    def _end(self, exc: BaseException | None = None) -> None:
+    def _end(self) -> None:
         """At once: whoever closes the descriptor next must not find it registered."""
         reading, self._reading = self._reading, None
         if reading is None:
             return
         self._loop.remove_reader(self._fd)
-        if reading.done():
-            return
-        if exc is None:
+        if not reading.done():
             reading.set_result(None)
-        else:
-            reading.set_exception(exc)
 
 
 def _read(fd: int) -> bytes | None:
