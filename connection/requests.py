@@ -49,7 +49,6 @@ class Request:
     response: Response | None = None
     failure: ConnectionFailure | None = None
     _listed: list[Listed] = field(default_factory=list[Listed])
-    _is_settled: bool = False
     _news: anyio.Event = field(default_factory=anyio.Event)
     _left: float | None = None
     """What was left of its time when the connection was lost."""
@@ -58,10 +57,10 @@ class Request:
     @property
     def is_settled(self) -> bool:
         """It has its one outcome, which whoever waits may not have taken yet."""
-        return self._is_settled
+        return self.response is not None or self.failure is not None
 
     def settle(self) -> None:
-        self._is_settled = True
+        """Wake whoever waits for the outcome."""
         self._news.set()
 
     def listed(self, record: Listed) -> None:
@@ -80,7 +79,7 @@ class Request:
                 parts, self._listed = self._listed, []
                 for part in parts:
                     take(part)
-                if self._is_settled:
+                if self.is_settled:
                     break
                 await self._news.wait()
                 self._news = anyio.Event()
