@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from roost.home import RoostHome
+from sessions.infrastructure.marks import home_mark, marked_processes
 
 PATIENCE = 60.0
 
@@ -82,3 +83,6 @@ def machine(tmp_path: Path) -> Generator[Machine]:
         if process.poll() is None:
             process.kill()
         process.communicate(timeout=PATIENCE)
+    # Keepers, and what they keep, outlive a daemon that was killed.
+    for left in marked_processes(home_mark(found.home.path)):
+        left.end()

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +38,6 @@ SETTINGS = {"ROOST_WORKER__COMMAND": WORKER, "ROOST_BINDING__TOKEN": "t"}
 def anyio_backend() -> str:
     """The client library runs on asyncio."""
     return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(machine: Machine) -> Generator[None]:
-    yield
-    for process in marked_processes(home_mark(machine.home.path)):
-        process.end()
 
 
 async def open_thread(machine: Machine, project: Path) -> int:

@@ -1,7 +1,6 @@
 """Settings that change between two launches: the pad that has the old ones is replaced."""
 
 import json
-from collections.abc import Generator
 from pathlib import Path
 
 import anyio
@@ -9,7 +8,6 @@ import pytest
 from websockets.asyncio.client import connect
 
 from roost.daemon.processes import find_processes
-from sessions.infrastructure.marks import home_mark, marked_processes
 from tests.roost.conftest import PATIENCE, Machine
 
 SETTINGS = {"ROOST_BINDING__TOKEN": "t"}
@@ -19,13 +17,6 @@ SETTINGS = {"ROOST_BINDING__TOKEN": "t"}
 def anyio_backend() -> str:
     """The client library runs on asyncio."""
     return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(machine: Machine) -> Generator[None]:
-    yield
-    for process in marked_processes(home_mark(machine.home.path)):
-        process.end()
 
 
 async def mode_of_a_new_worker(machine: Machine, project: Path, conversation: str) -> str:

@@ -1,7 +1,7 @@
 """A daemon is killed while a subagent waits for a person: its parent follows it at the next one."""
 
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ import pytest
 from websockets.asyncio.client import connect
 
 from roost.demo.client import TourClient
-from sessions.infrastructure.marks import home_mark, marked_processes
 from tests.roost.conftest import Machine
 
 TASK = "run echo yes > made.txt"
@@ -21,13 +20,6 @@ TASK = "run echo yes > made.txt"
 def anyio_backend() -> str:
     """The client library runs on asyncio."""
     return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(machine: Machine) -> Generator[None]:
-    yield
-    for process in marked_processes(home_mark(machine.home.path)):
-        process.end()
 
 
 @asynccontextmanager
