@@ -41,11 +41,9 @@ from sessions.infrastructure.file_spool import FileSpool
 from sessions.infrastructure.keeper_files import Descriptor, KeeperFiles, Outcome
 from sessions.infrastructure.marks import process_start
 from sessions.infrastructure.readiness import READ, WRITE, Readiness
-from sessions.infrastructure.worker_process import (
-    WorkerProcess,
-)
+from sessions.infrastructure.worker_process import STDOUT_BYTES, WorkerProcess
 
-_READ_BYTES = 64 * 1024
+_STDERR_READ_BYTES = 64 * 1024
 _LINK_READ_BYTES = 256 * 1024
 # Of what the kernel holds for the daemon: with its default (208 KiB) a flood is a tenth slower.
 _LINK_BUFFER = 1024 * 1024
@@ -186,7 +184,7 @@ class Keeper:
     def _read_stdout(self) -> int:
         """How much there was; 0 at its end, -1 when there is nothing yet."""
         try:
-            chunk = os.read(self._worker.stdout, _READ_BYTES)
+            chunk = os.read(self._worker.stdout, STDOUT_BYTES)
         except BlockingIOError:
             return -1
         except OSError:
@@ -205,7 +203,7 @@ class Keeper:
     def _on_stderr(self, events: int) -> None:
         self._is_settled = False
         try:
-            chunk = os.read(self._worker.stderr, _READ_BYTES)
+            chunk = os.read(self._worker.stderr, _STDERR_READ_BYTES)
         except BlockingIOError:
             return
         except OSError:

@@ -1,6 +1,8 @@
 """A child's stdin, stdout and stderr as bare descriptors: both ends of three pipes."""
 
+import fcntl
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 
 
@@ -16,8 +18,11 @@ class Pipes:
     child_stderr: int
 
     @classmethod
-    def make(cls) -> "Pipes":
-        """Raises OSError, and leaves none open then."""
+    def make(cls, stdout_bytes: int | None = None) -> "Pipes":
+        """Raises OSError, and leaves none open then.
+
+        The stdout has room for so many bytes, where the system grants it.
+        """
         made: list[int] = []
         try:
             for _ in range(3):
@@ -29,6 +34,9 @@ class Pipes:
         child_stdin, stdin, stdout, child_stdout, stderr, child_stderr = made
         for fd in (stdin, stdout, stderr):
             os.set_blocking(fd, False)
+        if stdout_bytes is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
+            with suppress(OSError):
+                fcntl.fcntl(child_stdout, fcntl.F_SETPIPE_SZ, stdout_bytes)
         return cls(stdin, stdout, stderr, child_stdin, child_stdout, child_stderr)
 
     def close_childs(self) -> None:

@@ -17,6 +17,11 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sessions.infrastructure.descendants import end_with_parent
+from sessions.infrastructure.pipes import Pipes
+
+# What the pipe of a worker's stdout holds, and a keeper reads at once. Twice the kernel's own: a
+# keeper costs a flood a third less then. Not more, as all pipes of a user share a limit.
+STDOUT_BYTES = 128 * 1024
 
 Program = Callable[[Sequence[str]], object]
 """What a fork runs, with the arguments behind the command's name. May raise SystemExit."""
@@ -55,30 +60,28 @@ def exec_worker(
         end_with_parent(signal.SIGTERM)
         before()
 
-    ours, childs = _pipes()
+    pipes = Pipes.make(STDOUT_BYTES)
     try:
         process = subprocess.Popen(
             argv,
-            stdin=childs[0],
-            stdout=childs[1],
-            stderr=childs[2],
+            stdin=pipes.child_stdin,
+            stdout=pipes.child_stdout,
+            stderr=pipes.child_stderr,
             env=environ,
             start_new_session=True,
             # One thread is all there is, so that this is safe.
             preexec_fn=before_exec,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as exc:
-        for fd in ours:
-            os.close(fd)
+        pipes.close()
         if isinstance(exc, OSError):
             raise
         raise OSError(0, str(exc)) from exc
     finally:
-        for fd in childs:
-            os.close(fd)
+        pipes.close_childs()
     # The keeper reaps all of its children itself.
     process.returncode = 0
-    return WorkerProcess(process.pid, *ours)
+    return WorkerProcess(process.pid, pipes.stdin, pipes.stdout, pipes.stderr)
 
 
 def fork_worker(
@@ -91,40 +94,23 @@ def fork_worker(
 
     `before` is called first in the fork.
     """
-    ours, childs = _pipes()
+    pipes = Pipes.make(STDOUT_BYTES)
     try:
         pid = os.fork()
     except OSError:
-        for fd in (*ours, *childs):
-            os.close(fd)
+        pipes.close()
         raise
     if pid == 0:
-        _run_fork(program, arguments, environ, childs, before)
-    for fd in childs:
-        os.close(fd)
-    return WorkerProcess(pid, *ours)
-
-
-def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    made: list[int] = []
-    try:
-        for _ in range(3):
-            made += os.pipe()
-    except OSError:
-        for fd in made:
-            os.close(fd)
-        raise
-    child_in, stdin, stdout, child_out, stderr, child_err = made
-    for fd in (stdin, stdout, stderr):
-        os.set_blocking(fd, False)
-    return (stdin, stdout, stderr), (child_in, child_out, child_err)
+        _run_fork(program, arguments, environ, pipes, before)
+    pipes.close_childs()
+    return WorkerProcess(pid, pipes.stdin, pipes.stdout, pipes.stderr)
 
 
 def _run_fork(
     program: Program,
     arguments: Sequence[str],
     environ: Mapping[str, str],
-    pipes: tuple[int, int, int],
+    pipes: Pipes,
     before: Callable[[], None],
 ) -> NoReturn:
     """Become what an exec of the program would be. Never returns, whatever happens."""
@@ -136,7 +122,7 @@ def _run_fork(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setsid()
         end_with_parent(signal.SIGTERM)
-        for target, fd in enumerate(pipes):
+        for target, fd in enumerate((pipes.child_stdin, pipes.child_stdout, pipes.child_stderr)):
             os.dup2(fd, target)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         os.environ.clear()
