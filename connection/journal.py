@@ -10,7 +10,8 @@ own; its result is recorded with it. So whatever dies in between, it is carried 
 
 A repeat says the very same: an id that is remembered and comes with something else is refused in
 every state but the first. An acknowledged command is forgotten: its client has the result, or knows
-that there is none, and will not repeat it.
+that there is none, and will not repeat it. Of clients that never acknowledge, the latest commands
+are remembered: far more than one that lost its connection can have on their way.
 """
 
 import hashlib
@@ -24,6 +25,9 @@ import msgspec
 Key = tuple[str, str]
 """The client's id and the command's id. A pair, so that no separator can make two keys one."""
 _FINGERPRINT_BYTES = 16
+# Of all clients together, as each one's connection takes 256 commands at once.
+_MOST_KEPT = 20_000
+_MOST_RESULT_BYTES = 64 * 1024 * 1024
 
 
 def fingerprint(command: Mapping[str, object]) -> bytes:
@@ -55,15 +59,20 @@ class Claim(Enum):
 class Book:
     """The state of every command that is remembered. Results are bytes that it does not read."""
 
+    most: int = _MOST_KEPT
+    """How many that are not running may be remembered."""
+    most_bytes: int = _MOST_RESULT_BYTES
+    """How large their results may be together."""
     _running: set[Key] = field(default_factory=set[Key])
     _results: dict[Key, bytes | None] = field(default_factory=dict[Key, bytes | None])
     """None: received by a process that is gone, without a result."""
     _asked: dict[Key, bytes] = field(default_factory=dict[Key, bytes])
     """The fingerprint of each; none of what a version without them has recorded."""
+    _result_bytes: int = 0
 
     def load(self, key: Key, asked: bytes | None, result: bytes | None) -> None:
         """What an earlier process left."""
-        self._results[key] = result
+        self._settle(key, result)
         if asked is not None:
             self._asked[key] = asked
 
@@ -87,13 +96,13 @@ class Book:
 
     def complete(self, key: Key, result: bytes) -> None:
         self._running.discard(key)
-        self._results[key] = result
+        self._settle(key, result)
 
     def abandon(self, key: Key, *, was_received: bool) -> None:
         """It ended without a result. Not even recorded, it never happened."""
         self._running.discard(key)
         if was_received:
-            self._results[key] = None
+            self._settle(key, None)
         else:
             self._asked.pop(key, None)
 
@@ -101,9 +110,24 @@ class Book:
         """Forget what its client was told. False when there is nothing to forget."""
         if self.state(key) not in (State.COMPLETE, State.UNCERTAIN):
             return False
-        del self._results[key]
-        self._asked.pop(key, None)
+        self._forget(key)
         return True
+
+    def forget_oldest(self) -> Key | None:
+        """Make room: the oldest command, forgotten now; None once there is room."""
+        if len(self._results) <= self.most and self._result_bytes <= self.most_bytes:
+            return None
+        oldest = next(iter(self._results))
+        self._forget(oldest)
+        return oldest
+
+    def _settle(self, key: Key, result: bytes | None) -> None:
+        self._results[key] = result
+        self._result_bytes += len(result or b"")
+
+    def _forget(self, key: Key) -> None:
+        self._result_bytes -= len(self._results.pop(key) or b"")
+        self._asked.pop(key, None)
 
     def __len__(self) -> int:
         return len(self._results) + len(self._running)

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS commands (
 _FROM_VERSION_1 = "ALTER TABLE commands ADD COLUMN asked BLOB"
 _RECEIVED = "INSERT INTO commands VALUES (?, ?, ?, ?, NULL, ?)"
 _COMPLETED = "UPDATE commands SET result = ? WHERE client_id = ? AND command_id = ?"
-_ACKNOWLEDGED = "DELETE FROM commands WHERE client_id = ? AND command_id = ?"
+_FORGOTTEN = "DELETE FROM commands WHERE client_id = ? AND command_id = ?"
 
 
 @dataclass(slots=True)
@@ -59,9 +59,9 @@ class _Write:
 class SqliteJournal:
     """Implements `connection.journal.CommandJournal`, while `serving` is entered."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, book: Book | None = None) -> None:
         self.file = folder / FILE
-        self._book = Book()
+        self._book = Book() if book is None else book
         self._received: set[Key] = set()
         self._waiting: dict[Key, anyio.Event] = {}
         self._writes: SimpleQueue[_Write | None] = SimpleQueue()
@@ -129,12 +129,14 @@ class SqliteJournal:
         self._book.complete(key, result)
         self._received.discard(key)
         self._writes.put(_Write(_COMPLETED, (result, *key)))
+        self._make_room()
         self._tell(key)
 
     def abandoned(self, key: Key) -> None:
         if self._book.state(key) is State.RUNNING:
             self._book.abandon(key, was_received=key in self._received)
             self._received.discard(key)
+            self._make_room()
             self._tell(key)
 
     async def result(self, key: Key) -> bytes | None:
@@ -144,7 +146,11 @@ class SqliteJournal:
 
     def acknowledged(self, key: Key) -> None:
         if self._book.acknowledge(key):
-            self._writes.put(_Write(_ACKNOWLEDGED, key))
+            self._writes.put(_Write(_FORGOTTEN, key))
+
+    def _make_room(self) -> None:
+        while (oldest := self._book.forget_oldest()) is not None:
+            self._writes.put(_Write(_FORGOTTEN, oldest))
 
     def _tell(self, key: Key) -> None:
         if (waiting := self._waiting.pop(key, None)) is not None:
@@ -164,9 +170,10 @@ class SqliteJournal:
         oldest = time.time() - _KEEP_SECONDS
         connection.execute("DELETE FROM commands WHERE received_at < ?", (oldest,))
         for client_id, command_id, asked, result in connection.execute(
-            "SELECT client_id, command_id, asked, result FROM commands"
+            "SELECT client_id, command_id, asked, result FROM commands ORDER BY received_at"
         ):
             self._book.load((client_id, command_id), asked, result)
+        self._make_room()
 
     async def _write_in_thread(self, connection: sqlite3.Connection) -> None:
         # Not abandoned when cancelled: what was handed over is written, and the end comes soon.

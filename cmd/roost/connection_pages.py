@@ -89,7 +89,9 @@ the `id` that could be found in it. Unknown record types are to be ignored.
 connection sends the identical envelope again: it gets the recorded result, or waits for the one
 that is being made, or is told `command_result_uncertain` when the daemon died in between. Another
 command under an id that is remembered is refused with `command_id_taken`, in every state, and
-nothing is done. A client says `ack_result` once it has a result, which is forgotten then.
+nothing is done. A client says `ack_result` once it has a result, which is forgotten then. What
+nobody acknowledges is remembered for 7 days, as long as it is one of the latest 20,000 commands and
+their results have no more than 64 MiB together.
 
 **An attach** is answered with `activeSessionId` (the first 12 hexadecimal digits of a hash over
 project dir and conversation id, so that it survives restarts; more, where two threads begin alike),

@@ -198,6 +198,26 @@ async def test_an_acknowledged_command_is_gone_from_the_file(tmp_path: Path) -> 
     file.close()
 
 
+async def test_the_oldest_go_when_nobody_acknowledges(tmp_path: Path) -> None:
+    async def act() -> bytes:
+        return b"12345"
+
+    async def remembered(book: Book, *more: str) -> list[str]:
+        journal = SqliteJournal(tmp_path, book)
+        with anyio.fail_after(30), journal.opened():
+            async with journal.serving():
+                for number in more:
+                    await at_most_once(journal, ("deaf", number), "prompt", ASKED, act)
+        with closing(sqlite3.connect(tmp_path / FILE)) as file:
+            return [row[0] for row in file.execute("SELECT command_id FROM commands ORDER BY 1")]
+
+    assert await remembered(Book(most=3), "1", "2", "3", "4") == ["2", "3", "4"]
+    assert await remembered(Book(most=3), "5") == ["3", "4", "5"]
+    # A start with less room, here of bytes, has to make it, too.
+    assert await remembered(Book(most_bytes=12)) == ["4", "5"]
+    assert await remembered(Book(most_bytes=12), "6") == ["5", "6"]
+
+
 def damage_header(file: Path) -> None:
     file.write_bytes(b"this is not a database" * 100)
 
