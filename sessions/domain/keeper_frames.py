@@ -16,6 +16,9 @@ REVISION: Final = 2
 PAD_READY: Final = b"R"
 """What a launch pad says once; what it is sent is a byte and a connection for each fork."""
 PAD_REQUEST: Final = b"F"
+ADOPT_TIMEOUT: Final = 15.0
+"""From a daemon's connection to its taking over; both are patient as long, since either may be held
+up on a busy machine, and a daemon that is turned away ends the worker."""
 _HEADER: Final = struct.Struct(">BI")
 _LONGEST: Final = 2**30
 

@@ -21,6 +21,7 @@ import msgspec
 
 from sessions.domain.backlog import Backlog
 from sessions.domain.keeper_frames import (
+    ADOPT_TIMEOUT,
     REVISION,
     Adopt,
     BadFrames,
@@ -52,7 +53,6 @@ _SPOOL_BYTES = 256 * 1024 * 1024
 _DRAIN_BYTES = 1024 * 1024
 # How long the daemon may take to take the end in.
 _FAREWELL_TIMEOUT = 10.0
-_CLAIM_TIMEOUT = 2.0
 _MOST_CLAIMS = 8
 _LEFTOVERS_TIMEOUT = 5.0
 _LONGEST_WAIT = 3600.0
@@ -366,7 +366,7 @@ class Keeper:
             connection.close()
             return
         connection.setblocking(False)
-        claim = _Claim(connection, time.monotonic() + _CLAIM_TIMEOUT)
+        claim = _Claim(connection, time.monotonic() + ADOPT_TIMEOUT)
         self._claims[connection.fileno()] = claim
         self._readiness.want(connection.fileno(), READ, lambda events: self._on_claim(claim))
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 import msgspec
 import structlog
 
-from sessions.domain.keeper_frames import Adopt, Kind, Refused, told
+from sessions.domain.keeper_frames import ADOPT_TIMEOUT, Adopt, Kind, Refused, told
 from sessions.domain.kept import BadNote, Kept, decode_note
 from sessions.domain.keys import ConversationId, ThreadKey
 from sessions.domain.ports import Survivor
@@ -35,8 +35,7 @@ log = structlog.stdlib.get_logger()
 
 # All of them at once, so that a busy machine needs its time; but one that does not answer must not
 # keep the daemon from starting for ever.
-_ADOPT_TIMEOUT = 15.0
-_REPUBLISH_TIMEOUT = 2.0
+_REPUBLISH_TIMEOUT = 15.0
 _LOOK_EVERY = 0.01
 
 
@@ -78,8 +77,13 @@ class KeeperSurvivors:
             process.end(signal.SIGHUP)
         with anyio.move_on_after(_REPUBLISH_TIMEOUT):
             # Another process: there is no event to wait for.
-            while not all(self._is_there(p.mark.keeper) for p in lost):  # noqa: ASYNC110
+            while any(map(self._is_awaited, lost)):  # noqa: ASYNC110
                 await anyio.sleep(_LOOK_EVERY)
+
+    def _is_awaited(self, keeper: Marked) -> bool:
+        return not self._is_there(keeper.mark.keeper) and (
+            process_start(keeper.pid) == keeper.start
+        )
 
     def _is_there(self, keeper: str) -> bool:
         files = KeeperFiles(self.folder, keeper)
@@ -121,7 +125,7 @@ class KeeperSurvivors:
         refused = Refused("it did not answer in time")
         link: Link | None = None
         try:
-            with anyio.move_on_after(_ADOPT_TIMEOUT):
+            with anyio.move_on_after(ADOPT_TIMEOUT):
                 link = Link(KeeperFiles(self.folder, descriptor.keeper).connect())
                 reached(Step.ADOPT_CONNECTED)
                 await link.send(told(Kind.ADOPT, Adopt(descriptor.token)))
