@@ -23,7 +23,7 @@ from tests.support.live_session import LiveLauncher, Screen
 from tests.support.local_scene import KEY, a_local_server
 from tests.support.scenes import line
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -183,9 +183,7 @@ async def test_a_session_that_is_closed_while_somebody_attaches_is_not_attached_
             (failure,) = failures
             assert isinstance(failure, CommandRefused)
             assert "was stopped" in str(failure)
-            await anyio.wait_all_tasks_blocked()
-            view = scene.registry.view(KEY)
-            assert view is None or view.followers == 0
+            await until_followers(scene.registry, 0)
 
 
 async def test_who_hangs_up_while_it_attaches_keeps_no_worker_alive(tmp_path: Path) -> None:
@@ -198,8 +196,7 @@ async def test_who_hangs_up_while_it_attaches_keeps_no_worker_alive(tmp_path: Pa
                 await gone.send(_envelope("attach", **key))
                 await scene.worker.asked.wait()
                 assert followers(scene.registry) == 2
-            await anyio.wait_all_tasks_blocked()
-            assert followers(scene.registry) == 1
+            await until_followers(scene.registry, 1)
 
 
 async def test_a_move_that_is_given_up_leaves_the_connection_where_it_was(tmp_path: Path) -> None:
@@ -208,8 +205,12 @@ async def test_a_move_that_is_given_up_leaves_the_connection_where_it_was(tmp_pa
             connection = InProcessConnection(scene.registry, scene.saved)
             await connection.attach(KEY)
             scene.launcher.silent = frozenset({"get_state"})
-            with anyio.move_on_after(0.05):
-                await connection.new_session()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(connection.new_session)
+                while len(scene.launcher.workers) < 2:
+                    await anyio.lowlevel.checkpoint()
+                await scene.worker.asked.wait()
+                tasks.cancel_scope.cancel()
             scene.launcher.silent = frozenset()
             assert (await connection.get_state()).session_id == KEY.conversation_id
             assert sum(view.followers for view in scene.registry.views()) == 2
@@ -219,6 +220,11 @@ async def test_a_move_that_is_given_up_leaves_the_connection_where_it_was(tmp_pa
 def followers(registry: Registry) -> int:
     view = registry.view(KEY)
     return 0 if view is None else view.followers
+
+
+async def until_followers(registry: Registry, count: int) -> None:
+    while followers(registry) != count:  # noqa: ASYNC110 (a connection's end is no event here)
+        await anyio.sleep(0.01)
 
 
 async def test_who_closes_while_the_daemon_is_looked_for_looks_no_longer(tmp_path: Path) -> None:

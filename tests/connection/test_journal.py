@@ -159,7 +159,7 @@ async def test_a_crash_after_any_step_and_a_repeat_do_it_at_most_once(
 async def test_two_at_once_are_carried_out_once_and_both_are_told(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path)
     effects, told = list[int](), list[bytes | None]()
-    with anyio.fail_after(5), journal.opened():
+    with anyio.fail_after(30), journal.opened():
         async with journal.serving():
             release = anyio.Event()
 
@@ -181,7 +181,7 @@ async def test_two_at_once_are_carried_out_once_and_both_are_told(tmp_path: Path
 
 async def test_an_acknowledged_command_is_gone_from_the_file(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path)
-    with anyio.fail_after(5), journal.opened():
+    with anyio.fail_after(30), journal.opened():
         async with journal.serving():
 
             async def act() -> bytes:

@@ -30,7 +30,7 @@ from roost.daemon.run_file import RunFile, Running
 from roost.daemon.starting import STARTED
 from roost.home import RoostHome
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 Connect = Callable[..., AbstractAsyncContextManager[AgentConnection]]
 
@@ -88,7 +88,10 @@ class Recorder:
 
     @property
     def agui(self) -> list[dict[str, Any]]:
-        return [json.loads(e.event) for e in self.events if isinstance(e, SessionEvent)]
+        return self._agui_since(0)
+
+    def _agui_since(self, place: int) -> list[dict[str, Any]]:
+        return [json.loads(e.event) for e in self.events[place:] if isinstance(e, SessionEvent)]
 
     async def until(self, kind: str) -> dict[str, Any]:
         """The last AG-UI event of a type, once there is one."""
@@ -96,6 +99,12 @@ class Recorder:
             for event in reversed(self.agui):
                 if event["type"] == kind:
                     return dict(event)
+            await self._news.wait()
+
+    async def until_more(self, kind: str) -> None:
+        """Wait for an event of a type that is not there yet."""
+        seen = len(self.events)
+        while kind not in [e["type"] for e in self._agui_since(seen)]:
             await self._news.wait()
 
     async def until_closed(self) -> Closed:
@@ -173,13 +182,15 @@ async def test_a_joiner_gets_a_snapshot_and_exactly_the_events_after_it(door: Co
     """Whoever comes while a run goes on ends up showing the same text as who was there."""
     async with door() as connection:
         told = Recorder(connection)
-        await connection.prompt("slow 8")
+        await connection.prompt("slow 600")
         await told.until("TEXT_MESSAGE_CONTENT")
         snapshot = await connection.get_initial_snapshot()
         assert snapshot.cursor is not None
         assert snapshot.state.run_id is not None
         assert json.loads(snapshot.events[0])["type"] == "RUN_STARTED"
         partial = texts(snapshot.messages)[-1]
+        await told.until_more("TEXT_MESSAGE_CONTENT")
+        await connection.abort()
         await told.until("RUN_FINISHED")
         later = [
             json.loads(e.event)
@@ -187,6 +198,7 @@ async def test_a_joiner_gets_a_snapshot_and_exactly_the_events_after_it(door: Co
             if isinstance(e, SessionEvent) and not snapshot.covers(e.cursor)
         ]
         rest = "".join(e["delta"] for e in later if e["type"] == "TEXT_MESSAGE_CONTENT")
+        assert rest
         assert partial + rest == texts(await connection.get_messages())[-1]
 
 

@@ -131,7 +131,7 @@ def says(text: str, *labels: str) -> Outgoing:
 
 async def received(service: Messaging, after: int | None) -> tuple[int, list[object]]:
     """The next updates and the number of the last."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not (updates := await service.receive(after)):
             pass
     return updates[-1].number, [update.what for update in updates]

@@ -87,11 +87,11 @@ async def lines_of(worker: Worker) -> list[str]:
 async def test_lines_come_back_in_order_and_end_when_the_worker_is_gone(
     launch: LaunchWorker, thread: ThreadKey
 ) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), TOKEN) as worker:
             for number in range(100):
                 worker.send(b"line %d" % number)
-            worker.stop(10)
+            worker.stop(60)
             said = await lines_of(worker)
     assert said == [*(f"line {n}" for n in range(100)), '{"type":"interrupt"}']
 
@@ -99,9 +99,9 @@ async def test_lines_come_back_in_order_and_end_when_the_worker_is_gone(
 async def test_a_worker_that_is_being_stopped_takes_no_more(
     launch: LaunchWorker, thread: ThreadKey
 ) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), TOKEN) as worker:
-            worker.stop(10)
+            worker.stop(60)
             with pytest.raises(WorkerLost):
                 worker.send(b"late")
             await lines_of(worker)
@@ -110,10 +110,10 @@ async def test_a_worker_that_is_being_stopped_takes_no_more(
 
 
 async def test_a_worker_that_is_gone_says_why(launch: LaunchWorker, thread: ThreadKey) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), TOKEN) as worker:
-            worker.stop(10)
-            worker.stop(20)
+            worker.stop(60)
+            worker.stop(120)
             await lines_of(worker)
             assert worker.exit_reason() == "exited with code 0"
             assert worker.pid > 0
@@ -129,7 +129,7 @@ async def test_a_launch_that_fails_says_where_and_why(launch: LaunchWorker) -> N
 async def test_leaving_the_block_ends_a_worker_that_nobody_stopped(
     launch: LaunchWorker, thread: ThreadKey
 ) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), TOKEN) as worker:
             worker.send(b"x")
         with pytest.raises(WorkerLost):

@@ -4,7 +4,6 @@ import io
 import json
 import logging
 import stat
-from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,16 +14,6 @@ from freezegun import freeze_time
 from roost import logs
 from roost.daemon.daily_log import DailyLog, log_files
 from roost.daemon.log_reader import Place, follow, last_lines
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
-    root = logging.getLogger()
-    before = (list(root.handlers), root.level)
-    yield
-    structlog.reset_defaults()
-    root.handlers[:], level = before
-    root.setLevel(level)
 
 
 def test_a_line_has_timestamp_level_event_and_the_fields_in_that_order() -> None:

@@ -51,7 +51,7 @@ async def a_worker_in_a_group(folder: Path, pad: LaunchPad | None) -> None:
     home = home_mark(folder / "keepers")
     launch.groups = ControlGroups(delegated, home, memory=2**30, processes=64)
     thread = ThreadKey(str(folder), ConversationId("c"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), "t") as worker:
             worker.send(b"x")
             assert await next_lines(worker)
@@ -96,7 +96,7 @@ def delegated() -> Generator[Path]:
     if folder is None:
         pytest.skip("no control group can be made here")
     yield folder
-    assert ControlGroup(folder).remove(5.0)
+    assert ControlGroup(folder).remove(60.0)
 
 
 async def test_the_kernel_ends_with_a_group_what_evades_all_else(
@@ -112,7 +112,7 @@ async def test_the_kernel_ends_with_a_group_what_evades_all_else(
     launch = a_launcher(tmp_path / "keepers", (sys.executable, "-c", program))
     launch.groups = ControlGroups(delegated, launch.home)
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), "t") as worker:
             (line,) = await next_lines(worker)
             evading = json.loads(line)["pid"]
@@ -120,8 +120,11 @@ async def test_the_kernel_ends_with_a_group_what_evades_all_else(
             keeper.end()
             await all_lines(worker)
         assert process_start(evading) is not None
-        Sweeper(launch.home, os.getpid(), groups=launch.groups).sweep()
+        sweeper = Sweeper(launch.home, os.getpid(), groups=launch.groups)
+        sweeper.sweep()
         await anyio.to_thread.run_sync(wait_until, lambda: process_start(evading) is None)
+        # What was killed may take its time to go; the next sweep removes its group.
+        sweeper.sweep()
     assert not list(launch.groups.found())
 
 
@@ -130,7 +133,10 @@ async def test_a_group_that_cannot_be_made_is_a_launch_that_failed(tmp_path: Pat
     launch = a_launcher(tmp_path / "keepers", ECHO)
     launch.groups = ControlGroups(tmp_path, "h", memory=2**30)
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(30), pytest.raises(LaunchFailed, match=r"control group .* can't be made"):
+    with (
+        anyio.fail_after(180),
+        pytest.raises(LaunchFailed, match=r"control group .* can't be made"),
+    ):
         async with launch(thread, ThreadOptions(), "t"):
             raise NotImplementedError
 

@@ -65,7 +65,7 @@ def tiny_daemon(
         yield TinyDaemon(process)
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 def test_twenty_live_runs_go_on_over_five_daemons_and_their_clients_resume_from_their_cursors(

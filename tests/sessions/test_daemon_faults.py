@@ -43,7 +43,7 @@ def a_life() -> Generator[Lives]:
         return int(stdout.readline())
 
     yield live
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
 
 
 @pytest.mark.parametrize("step", list(Step))

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -37,23 +38,19 @@ def switches(pid: int) -> int:
 async def test_an_idle_keeper_sleeps(tmp_path: Path) -> None:
     """It once spun on the closed end of its own wake-up pipe, at a third of a processor."""
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         async with a_launcher(tmp_path / "keepers", ECHO)(thread, ThreadOptions(), "t") as worker:
             worker.send(b"x")
             await next_lines(worker)
             keeper = int(stat_fields(Path(f"/proc/{worker.pid}"))[1])
-            await anyio.to_thread.run_sync(wait_until, lambda: _is_asleep(keeper))
-            before = switches(keeper)
-            for _ in range(20):
-                await anyio.sleep(0.01)
-            assert switches(keeper) == before
+            await anyio.to_thread.run_sync(wait_until, lambda: _sleeps_for_a_while(keeper))
 
 
 async def test_one_daemon_at_a_time_and_only_with_the_token(tmp_path: Path) -> None:
     """Two daemons that raced for a worker would both write to it."""
     folder = tmp_path / "keepers"
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         async with a_launcher(folder, ECHO)(thread, ThreadOptions(), "t"):
             (file,) = folder.glob("*.json")
             found = read_descriptor(file)
@@ -77,7 +74,7 @@ async def test_a_worker_is_what_a_fresh_interpreter_is(tmp_path: Path, is_forked
         launch = a_launcher(tmp_path / "keepers", (*ECHO[:2], "state"), pad)
         launch.open_files = 500
         thread = ThreadKey(str(tmp_path), ConversationId("c"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(180):
             for _ in range(2):
                 async with launch(thread, ThreadOptions(), "t") as worker:
                     said += map(json.loads, await next_lines(worker))
@@ -124,9 +121,9 @@ def test_a_pad_that_would_fork_more_than_it_should_refuses(warm_up: str) -> None
                 stderr=subprocess.PIPE,
                 cwd=Path(__file__).parents[2],
             )
-        ours.settimeout(30)
+        ours.settimeout(120)
         assert ours.recv(1) == b"", "it never said that it is ready"
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 1
     assert b"NotForkable: the launch pad has" in err
 
@@ -140,7 +137,7 @@ async def test_of_notes_that_wait_for_a_keeper_only_the_last_is_sent() -> None:
         worker.send(b"x")
         for number in range(100):
             worker.remember(b"%d" % number, 1.0)
-        with anyio.fail_after(30):
+        with anyio.fail_after(180):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(worker.write_outbox)
                 await anyio.wait_all_tasks_blocked()
@@ -182,7 +179,7 @@ def test_a_pad_whose_sources_changed_forks_no_more_and_ends(
                 stdin=subprocess.DEVNULL,
                 cwd=Path(__file__).parents[2],
             )
-        ours.settimeout(30)
+        ours.settimeout(120)
         assert ours.recv(1) == b"R"
         if is_changed:
             watched.write_text("another")
@@ -191,15 +188,15 @@ def test_a_pad_whose_sources_changed_forks_no_more_and_ends(
             socket.send_fds(ours, [PAD_REQUEST], [childs.fileno()])
             childs.close()
             if is_changed:
-                link.settimeout(30)
+                link.settimeout(120)
                 assert link.recv(1) == b""
-                assert process.wait(30) == 0
+                assert process.wait(120) == 0
             else:
                 link.setblocking(False)
                 with pytest.raises(BlockingIOError):
                     link.recv(1)
                 assert process.poll() is None
-    process.wait(30)
+    process.wait(120)
 
 
 def test_a_spool_gives_back_in_order_and_leaves_no_file(tmp_path: Path) -> None:
@@ -223,5 +220,8 @@ def test_a_spool_on_a_full_disk_keeps_all_of_it_or_nothing() -> None:
     assert len(spool) == 0
 
 
-def _is_asleep(pid: int) -> bool:
-    return stat_fields(Path(f"/proc/{pid}"))[0] == b"S"
+def _sleeps_for_a_while(pid: int) -> bool:
+    """It sleeps, and is woken by nothing for as long as anybody may look."""
+    before = switches(pid)
+    time.sleep(0.2)
+    return stat_fields(Path(f"/proc/{pid}"))[0] == b"S" and switches(pid) == before

@@ -44,7 +44,7 @@ async def test_what_left_group_session_and_stdin_ends_with_its_worker(tmp_path: 
     away = tmp_path / "away"
     argv = (sys.executable, SCRIPTED, "leaves-processes", str(away))
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         launch = a_launcher(tmp_path / "keepers", argv)
         async with launch(thread, ThreadOptions(), "t") as worker:
             await next_lines(worker)
@@ -76,7 +76,7 @@ async def test_only_what_cleared_its_environment_evades_once_its_keeper_was_kill
     home = home_mark(tmp_path / "keepers")
     launch = a_launcher(tmp_path / "keepers", (sys.executable, "-c", program))
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), "t") as worker:
             await next_lines(worker, 2)
             cleared, marked = (int(pid) for pid in away.read_text().split())
@@ -88,8 +88,8 @@ async def test_only_what_cleared_its_environment_evades_once_its_keeper_was_kill
     Sweeper(home, os.getpid()).sweep()
     try:
         wait_until(lambda: process_start(marked) is None)
+        wait_until(lambda: not list(marked_processes(home)))
         assert process_start(cleared) is not None
-        assert not list(marked_processes(home))
     finally:
         os.kill(cleared, signal.SIGKILL)
 
@@ -107,10 +107,10 @@ def test_a_pid_that_was_used_again_is_not_hit(tmp_path: Path) -> None:
         assert not other.end()
         assert process.poll() is None
         assert found.end()
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait(120) == -signal.SIGKILL
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(120)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ async def test_where_no_descriptor_can_be_left_a_worker_ends_with_its_daemon(
     (tmp_path / "keepers").write_text("")
     launch = a_launcher(tmp_path / "keepers", (sys.executable, SCRIPTED, "echo"))
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         launch.leaves_workers = True
         async with launch(thread, ThreadOptions(), "t") as worker:
             worker.send(b"x")
@@ -154,7 +154,7 @@ async def test_lost_files_are_left_anew_on_request(tmp_path: Path) -> None:
     folder = tmp_path / "keepers"
     launch = a_launcher(folder, (sys.executable, SCRIPTED, "echo"))
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), "t"):
             (keeper,) = (
                 p for p in marked_processes(home_mark(folder)) if p.mark.role is Role.KEEPER

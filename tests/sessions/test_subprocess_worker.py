@@ -37,7 +37,7 @@ async def a_worker(
         **settings,
     )
     key = ThreadKey(str(tmp_path), ConversationId("c1"))
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         async with launcher(key, options or ThreadOptions(), TOKEN) as worker:
             yield worker
 
@@ -55,7 +55,7 @@ def is_running(pid: int) -> bool:
 
 
 async def until_gone(pid: int) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         while is_running(pid):  # noqa: ASYNC110 - the kernel tells nobody of a stranger's end
             await anyio.sleep(0.01)
 
@@ -152,7 +152,10 @@ async def test_an_option_that_is_too_long_for_the_kernel_is_not_the_commands_fau
             pytest.fail("nothing can have started")
 
 
-async def test_a_worker_that_needs_a_sigterm_gets_one_before_it_is_killed(tmp_path: Path) -> None:
+async def test_a_worker_that_needs_a_sigterm_gets_one_before_it_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessions.infrastructure.subprocess_worker._TERM_GRACE", 60.0)
     async with a_worker(tmp_path, "ends-at-sigterm") as worker:
         await first_line(worker)
         worker.stop(0.1)
@@ -282,7 +285,7 @@ async def test_what_a_worker_leaves_in_its_group_ends_with_it(tmp_path: Path) ->
     async with a_worker(tmp_path, "polite-with-child") as worker:
         pid = (await first_line(worker))["pid"]
         assert is_running(pid)
-        worker.stop(10)
+        worker.stop(60)
         await all_lines(worker)
         assert worker.exit_reason() == "exited with code 0"
     await until_gone(pid)
@@ -300,7 +303,7 @@ async def test_a_grandchild_that_holds_the_pipe_changes_nothing(tmp_path: Path) 
 async def test_a_worker_that_closed_its_stdout_is_waited_for(tmp_path: Path) -> None:
     async with a_worker(tmp_path, "closes-stdout") as worker:
         assert await first_line(worker) == {"type": "LAST"}
-        worker.stop(10)
+        worker.stop(60)
         assert await all_lines(worker) == []
         assert worker.exit_reason() == "exited with code 0"
 

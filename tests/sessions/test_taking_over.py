@@ -72,7 +72,7 @@ async def test_of_two_daemons_that_race_for_a_worker_one_gets_it_and_the_other_l
 ) -> None:
     """The one that comes second once ended the keeper that the first had just taken over."""
     launch = a_launcher(folder, ECHO)
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         pid = await a_worker_left_behind(launch, tmp_path)
         found: list[int] = []
         launch.leaves_workers = False
@@ -91,7 +91,7 @@ async def test_of_two_daemons_that_race_for_a_worker_one_gets_it_and_the_other_l
             tasks.start_soon(take_over)
             tasks.start_soon(take_over)
         assert sorted(found) == [0, 1]
-        assert process_start(pid) is None
+        await anyio.to_thread.run_sync(wait_until, lambda: process_start(pid) is None)
 
 
 @pytest.mark.parametrize("deleted", ["*.sock", "*.json", "*"])
@@ -100,7 +100,7 @@ async def test_a_keeper_whose_files_were_deleted_is_taken_over_all_the_same(
 ) -> None:
     """Whoever cleans up a run folder must not make anything unreachable."""
     launch = a_launcher(folder, ECHO)
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         pid = await a_worker_left_behind(launch, tmp_path)
         for file in list(folder.glob(deleted)):
             file.unlink()
@@ -131,7 +131,7 @@ async def test_a_pad_that_died_is_started_again_and_launches_go_on_meanwhile(
         assert pad.pid is not None
         return pad.pid
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(180):
         async with pad.serving():
             await a_launch()
             first = await a_warm_pad(None)
@@ -158,7 +158,7 @@ async def test_what_a_slow_daemon_does_not_read_is_spooled_or_holds_the_worker_u
     )
     launch = a_launcher(folder, (sys.executable, "-c", program))
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(60):
+    with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), "t") as worker:
             if not has_place:
                 shutil.rmtree(folder)
@@ -201,7 +201,7 @@ async def test_odd_folders_and_variables_that_are_no_text(tmp_path: Path, is_for
         launch = a_launcher(odd / "keepers", (*ECHO[:2], "environment"), pad)
         launch.environ = {**ENVIRON, "ODD": os.fsdecode(b"\xff")}
         thread = ThreadKey(str(odd), ConversationId("c"))
-        with anyio.fail_after(30), capture_logs() as logs:
+        with anyio.fail_after(180), capture_logs() as logs:
             async with launch(thread, ThreadOptions(), "t") as worker:
                 (line,) = await next_lines(worker)
     assert "worker_ends_with_daemon" not in [entry["event"] for entry in logs], "it has a socket"
@@ -212,7 +212,7 @@ async def test_odd_folders_and_variables_that_are_no_text(tmp_path: Path, is_for
 async def test_a_halted_keeper_is_set_going_and_taken_over(folder: Path, tmp_path: Path) -> None:
     """A daemon must not wait for it, nor give up its worker. Its files are gone, too."""
     launch = a_launcher(folder, ECHO)
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         pid = await a_worker_left_behind(launch, tmp_path)
         (keeper,) = keepers_of(folder)
         keeper.end(signal.SIGSTOP)
@@ -235,7 +235,7 @@ async def test_a_keeper_that_does_not_heed_a_stop_is_ended_and_its_worker_swept(
     sweeper = Sweeper(launch.home, os.getpid())
     launch.keeper_lost = sweeper.ask
     thread = ThreadKey(str(tmp_path), ConversationId("c"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         async with sweeper.serving():
             async with launch(thread, ThreadOptions(), "t") as worker:
                 (keeper,) = keepers_of(folder)
@@ -250,7 +250,7 @@ async def test_a_worker_that_ended_without_a_daemon_leaves_word_of_its_end(
     folder: Path, tmp_path: Path
 ) -> None:
     launch = a_launcher(folder, ECHO)
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         pid = await a_worker_left_behind(launch, tmp_path)
         os.kill(pid, signal.SIGKILL)
         await anyio.to_thread.run_sync(wait_until, lambda: not keepers_of(folder))
@@ -267,7 +267,7 @@ async def test_a_keeper_alone_ends_its_idle_worker_and_says_why(
 ) -> None:
     settings = RegistrySettings(announces_ready=False, idle_timeout=0.2)
     launch = a_launcher(folder, ECHO, settings=settings)
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         pid = await a_worker_left_behind(launch, tmp_path)
         await anyio.to_thread.run_sync(wait_until, lambda: not keepers_of(folder))
     assert process_start(pid) is None
@@ -293,7 +293,7 @@ async def test_a_flood_is_counted_and_costs_no_memory(
         "sys.stdout.flush(); sys.stdin.read()\n"
     )
     launch = a_launcher(folder, (sys.executable, "-c", program))
-    with anyio.fail_after(60):
+    with anyio.fail_after(180):
         pid = await a_worker_left_behind(launch, tmp_path, then=b"go" if is_alone else b"")
         (keeper,) = keepers_of(folder)
         if not is_alone:
@@ -321,7 +321,7 @@ async def test_files_that_are_no_descriptors_keep_nobody_from_what_is(
 ) -> None:
     """The folder may hold anything: of an older version, of a broken disk, of a joker."""
     launch = a_launcher(folder, ECHO)
-    with anyio.fail_after(30):
+    with anyio.fail_after(180):
         await a_worker_left_behind(launch, tmp_path)
         (real,) = folder.glob("*.json")
         said = json.loads(real.read_text())
@@ -358,7 +358,7 @@ async def test_a_pad_that_dies_while_it_is_asked_costs_a_launch_nothing_but_time
     with a_pad((sys.executable, "-c", program)) as pad:
         launch = a_launcher(folder, ECHO, pad)
         thread = ThreadKey(str(tmp_path), ConversationId("c"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(180):
             async with launch(thread, ThreadOptions(), "t") as worker:
                 worker.send(b"x")
                 assert await next_lines(worker)

@@ -58,14 +58,14 @@ def a_pad(argv: Sequence[str] = SCRIPTED_PAD) -> Generator[LaunchPad]:
     )
     pads.close()
     try:
-        ours.settimeout(30)
+        ours.settimeout(120)
         assert ours.recv(1) == PAD_READY
         pad = LaunchPad(argv=argv, environ=ENVIRON, home="0" * 12)
         pad.offer(ours)
         yield pad
     finally:
         ours.close()
-        process.wait(30)
+        process.wait(120)
 
 
 @asynccontextmanager
@@ -83,7 +83,7 @@ async def spare_is_warm(spare: WarmSpare) -> None:
         await anyio.sleep(0.01)
 
 
-def wait_until(holds: Callable[[], bool], patience: float = 30.0, every: float = 0.01) -> None:
+def wait_until(holds: Callable[[], bool], patience: float = 120.0, every: float = 0.01) -> None:
     """Wait for something that other processes do; there is no event for it."""
     give_up = time.monotonic() + patience
     while not holds():

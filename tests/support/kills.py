@@ -24,8 +24,9 @@ from sessions.infrastructure.marks import (
 from tests.support.keepers import wait_until
 
 DAEMON = str(Path(__file__).parent / "workers/killable_daemon.py")
-# From the end of a keeper until nothing of its thread is left, while a daemon lives.
-_PROMISED = 5.0
+# From the end of a keeper until nothing of its thread is left, while a daemon lives: less than
+# until its next look without a reason. How long it takes on a calm machine, the benchmark tells.
+_LONGEST_ORPHAN = 25.0
 
 
 @dataclass(slots=True)
@@ -71,11 +72,12 @@ class Killing:
             self._daemon.communicate(timeout=60)
 
     def kill_some(self) -> None:
-        """A few SIGKILLs by chance, close together: the daemon now and then, else what there is."""
+        """A few SIGKILLs by chance, close together: what there is, and at first and now and then
+        the daemon."""
         assert self._daemon is not None
         wait_until(self._is_recovered, every=0.05)
         targets = self._some(self.random.randint(2, 10))
-        if self.random.random() < 0.1:
+        if "daemon" not in self.kills or self.random.random() < 0.1:
             self._count("daemon")
             self._daemon.kill()
             self._daemon.communicate(timeout=60)
@@ -170,13 +172,13 @@ def kill_at_random(folder: Path, count: int, threads: int, seed: int) -> Killing
                 killing.kill_some()
             killing.look()
             killing.stop()
-            wait_until(killing.is_empty, 5.0 + _PROMISED)
+            wait_until(killing.is_empty)
         finally:
             killing.abandon()
             for process in marked_processes(killing.home):
                 process.end()
         assert all(other.poll() is None for other in others), "a bystander was killed"
-    assert killing.longest_orphan < _PROMISED, killing.longest_orphan
+    assert killing.longest_orphan < _LONGEST_ORPHAN, killing.longest_orphan
     away = (folder / "away").read_text().split()
     still = [pid for pid in away if process_start(int(pid)) and _is_ours(int(pid), folder)]
     assert not still, f"these got away: {still}"

@@ -114,6 +114,6 @@ async def a_followed_thread(**settings: Any) -> AsyncGenerator[tuple[Scene, Fake
     """Thread c1 with a ready worker and one live follower."""
     async with a_registry(**settings) as scene:
         client = FakeClient("desktop")
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await scene.follows(client)
         yield scene, client

@@ -153,7 +153,7 @@ def polite_with_child() -> None:
 def grandchild_holds_the_pipe() -> None:
     """Dies and leaves its stdout open in a process of another session, which nobody here kills."""
     child = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(30)"], start_new_session=True
+        [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
     )
     say(type="CHILD", pid=child.pid)
     say(type="LAST")
