@@ -70,6 +70,7 @@ async def test_an_approval_is_given_at_the_childs_thread_and_nowhere_else(tmp_pa
         waiting = await row(person, "run echo yes > made.txt", "waiting", mark)
         interrupt = waiting["interrupts"][0]["id"]
         assert children_of(daemon) == [waiting["threadId"]]
+        noted = person.events.index(await end_of_run(person, mark)) + 1
         await daemon.follows(other, waiting["threadId"])
         await other.until("RUN_FINISHED", since=0)
         start = len(other.events)
@@ -81,6 +82,8 @@ async def test_an_approval_is_given_at_the_childs_thread_and_nowhere_else(tmp_pa
         await row(person, "run echo yes > made.txt", "idle", mark)
         assert (daemon.project / "made.txt").read_text() == "yes\n"
         await end_of_run(other, start)
+        # The note that the child has ended gives its parent a run of its own.
+        await end_of_run(person, noted)
         recordings = [recording("parent", person), recording("child", other)]
         assert set(judged(*recordings)) == {"parent", "child"}
 

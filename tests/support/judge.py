@@ -78,5 +78,6 @@ def judged(*recordings: Recording) -> dict[str, Verdict]:
         check=True,
     )
     verdicts = {v["name"]: Verdict(**v) for v in json.loads(done.stdout)}
-    assert {v.name: v.problems for v in verdicts.values() if v.problems} == {}
+    problems = {v.name: v.problems for v in verdicts.values() if v.problems}
+    assert not problems, problems
     return verdicts
