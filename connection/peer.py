@@ -63,7 +63,6 @@ _UNCERTAIN = (
 _ID_TAKEN = "this id was another command's; nothing was done. Each command needs an id of its own"
 # A history that is another one now, for everyone who follows. Our workers write the type first.
 _REPLACES = b'{"type":"MESSAGES_SNAPSHOT"'
-_READ_BYTES = 256 * 1024
 _LONGEST_NAME = 60
 
 
@@ -226,7 +225,7 @@ class Peer:
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while True:
                 try:
-                    lines = splitter.feed(await self._stream.receive(_READ_BYTES))
+                    lines = splitter.feed(await self._stream.receive())
                 except LineTooLong as exc:
                     log.warning("client_line_too_long", reason=str(exc))
                     return

@@ -21,7 +21,6 @@ Dial = Callable[[], Awaitable[LocalStream]]
 
 HELLO_TIMEOUT = 3.0
 _LONGEST_LINE = 256 * 2**20
-_READ_BYTES = 256 * 1024
 _WRITE_TIMEOUT = 10.0
 
 
@@ -87,7 +86,7 @@ class Transport:
         splitter = LineSplitter(_LONGEST_LINE)
         try:
             while True:
-                for line in splitter.feed(await self._stream.receive(_READ_BYTES)):
+                for line in splitter.feed(await self._stream.receive()):
                     if line.strip() and (record := from_daemon(line)) is not None:
                         self._note(record)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):

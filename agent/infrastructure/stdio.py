@@ -22,7 +22,7 @@ BACKLOG_FOR_RUNS = 1024 * 1024
 BACKLOG_FOR_ANSWERS = 64 * 1024 * 1024
 # 16 MiB is what a daemon may send; the rest is room for what it adds.
 MAX_LINE = 17 * 1024 * 1024
-_READ = 256 * 1024
+_READ = 64 * 1024
 _LINES_AT_ONCE = 64
 
 

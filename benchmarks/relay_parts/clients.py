@@ -72,7 +72,7 @@ def main() -> None:
     while left:
         for key, _ in selector.select(60):
             made = next(s for s in left if s is key.fileobj)
-            data = made.recv(1 << 18)
+            data = made.recv(65536)
             last = time.monotonic()
             first = first or last
             if name == "paced":

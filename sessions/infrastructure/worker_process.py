@@ -19,9 +19,9 @@ from typing import NoReturn
 from sessions.infrastructure.descendants import end_with_parent
 from sessions.infrastructure.pipes import Pipes
 
-# What the pipe of a worker's stdout holds, and a keeper reads at once. Twice the kernel's own: a
-# keeper costs a flood a third less then. Not more, as all pipes of a user share a limit.
-STDOUT_BYTES = 128 * 1024
+# What the pipe of a worker's stdout holds. Twice the kernel's own: a keeper costs a flood a third
+# less then. Not more, as all pipes of a user share a limit.
+_STDOUT_BYTES = 128 * 1024
 
 Program = Callable[[Sequence[str]], object]
 """What a fork runs, with the arguments behind the command's name. May raise SystemExit."""
@@ -60,7 +60,7 @@ def exec_worker(
         end_with_parent(signal.SIGTERM)
         before()
 
-    pipes = Pipes.make(STDOUT_BYTES)
+    pipes = Pipes.make(_STDOUT_BYTES)
     try:
         process = subprocess.Popen(
             argv,
@@ -94,7 +94,7 @@ def fork_worker(
 
     `before` is called first in the fork.
     """
-    pipes = Pipes.make(STDOUT_BYTES)
+    pipes = Pipes.make(_STDOUT_BYTES)
     try:
         pid = os.fork()
     except OSError:
