@@ -150,8 +150,10 @@ anyio.run(main)
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=True,
+        # It would leave the first part of each module that it compiles, for all who come later.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
     number, _, reason = found.stdout.partition(" ")

@@ -24,7 +24,8 @@ from tests.channels.telegram_scenes import anyio_backend as anyio_backend
 from tests.roost.conftest import Machine
 from tests.roost.conftest import machine as machine
 
-PATIENCE = 60.0
+# Two imports of a large library, each several seconds of processor time.
+PATIENCE = 180.0
 
 
 def given(url: str, project: Path) -> dict[str, str]:
