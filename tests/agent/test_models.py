@@ -8,6 +8,7 @@ from importlib.metadata import distributions
 import anyio
 import pytest
 from pydantic_ai.messages import ModelResponse, ThinkingPart
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from agent.domain.approval import Effect
@@ -29,6 +30,7 @@ from agent.infrastructure.models.catalogue import Catalogue, ProviderAccess, fin
 from agent.infrastructure.models.failures import Explain
 from agent.infrastructure.models.history import opaque_of
 from agent.infrastructure.models.pydantic_model import PydanticModel, list_price
+from agent.infrastructure.models.scripted import scripted_model
 from tests.agent.support.fakes import FakeLog, counting_ids
 from tests.agent.support.openai_server import (
     Refusal,
@@ -226,6 +228,25 @@ async def test_silence_has_a_deadline() -> None:
         )
         failed = await failure_of(impatient)
     assert failed.code == "model_timeout"
+
+
+async def test_a_model_that_is_built_is_asked_without_waiting() -> None:
+    """Whoever attaches asks for its window; a trip to a thread each time would be felt."""
+    built: list[FunctionModel] = []
+
+    def build() -> FunctionModel:
+        built.append(scripted_model(counting_ids()))
+        return built[-1]
+
+    model = PydanticModel(
+        build=build, provider="p", name="m", explain=Explain("p:m", "p", None, ()), log=FakeLog()
+    )
+    first = await model.context_window()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        assert await model.context_window() == first
+        assert len(built) == 1
+    assert not scope.cancelled_caught
 
 
 async def test_a_stopped_run_hangs_up_at_once() -> None:

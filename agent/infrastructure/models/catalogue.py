@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, get_args
 
 import anyio
@@ -163,15 +164,8 @@ def find_model(
         return _demo(name, model, new_id, log)
     reach = access.get(provider, ProviderAccess())
     explain = Explain(name, provider, reach.base_url, _keys(provider, access))
-    built: list[Model] = []
-
-    def build() -> Model:
-        if not built:
-            built.append(_build(provider, model, reach, explain))
-        return built[0]
-
     return PydanticModel(
-        build=build,
+        build=partial(_build, provider, model, reach, explain),
         provider=provider,
         name=model,
         explain=explain,
@@ -185,9 +179,8 @@ def _demo(name: str, model: str, new_id: Callable[[], str], log: Log) -> Pydanti
         raise ModelFailed(
             f"There is no {name!r}; the demo model is {DEFAULT_MODEL}.", "model_unknown"
         )
-    scripted = scripted_model(new_id)
     return PydanticModel(
-        build=lambda: scripted,
+        build=partial(scripted_model, new_id),
         provider="demo",
         name=NAME,
         explain=Explain(name, "demo", None, ()),

@@ -8,7 +8,7 @@ without a deadline: a stream that says nothing for two minutes has failed.
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import anyio
@@ -59,7 +59,7 @@ _CLOSING = 5.0
 _CUTS: dict[str, Literal["length", "filter"]] = {"length": "length", "content_filter": "filter"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class PydanticModel:
     """One pydantic-ai model. `build` runs off the event loop: provider packages import slowly."""
 
@@ -74,11 +74,12 @@ class PydanticModel:
     """It is the provider's own server, and no other that has a model of the same name."""
     silence: float = SILENCE
     retry_budget: float = RETRY_BUDGET
+    _built: Model | None = field(default=None, init=False)
 
     @asynccontextmanager
     async def respond(self, request: ModelInput) -> AsyncGenerator[AsyncIterator[Piece]]:
         """Stream one response. Raises ModelFailed, and so does iterating."""
-        model = await anyio.to_thread.run_sync(self.build)
+        model = await self._model()
         messages = await anyio.to_thread.run_sync(model_messages, request)
         stack = AsyncExitStack()
         try:
@@ -93,10 +94,20 @@ class PydanticModel:
         """How many tokens it reads at most, as far as the library knows. Never raises."""
         try:
             # Abandoned by who can't wait for a provider's package; what is built then is kept.
-            model = await anyio.to_thread.run_sync(self.build, abandon_on_cancel=True)
-            return model.context_window
+            return (await self._model(abandon_on_cancel=True)).context_window
         except ModelFailed:
             return None  # whoever sends a request to it is told why
+
+    async def _model(self, *, abandon_on_cancel: bool = False) -> Model:
+        """Without waiting, once it is built. Raises ModelFailed."""
+        if self._built is not None:
+            return self._built
+        return await anyio.to_thread.run_sync(self._build_once, abandon_on_cancel=abandon_on_cancel)
+
+    def _build_once(self) -> Model:
+        if self._built is None:
+            self._built = self.build()
+        return self._built
 
 
 class _Pieces:
