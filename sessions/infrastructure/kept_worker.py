@@ -31,6 +31,7 @@ MIB = 1024 * 1024
 # What may wait for a keeper that does not read: a full line of 16 MiB, and as much again.
 _INBOX_BYTES = 32 * MIB
 _INBOX_LINES = 4096
+_WRITE_BYTES = 64 * 1024
 # Keepers end a worker for a longer line than the settings allow; this is only an end to it.
 _LONGEST_LINE = 2**30
 _PIECEWISE = frozenset({Kind.LINES, Kind.STDERR})
@@ -205,17 +206,17 @@ class KeptWorker:
         """Write out what waits for the keeper, for ever."""
         while True:
             while self._outbox:
-                data = self._outbox.popleft()
-                self._waiting_bytes -= len(data)
+                together = self._next_frames()
                 try:
-                    await self._link.send(data)
+                    await self._link.send(b"".join(together))
+                except KeeperLost:
+                    # Its end will tell whoever reads the lines.
+                    return
+                for data in together:
                     if data[0] == Kind.STOP:
                         reached(Step.STOP_ASKED)
                     elif data[0] == Kind.LINE:
                         reached(Step.LINE_SENT)
-                except KeeperLost:
-                    # Its end will tell whoever reads the lines.
-                    return
             self._filled = anyio.Event()
             await self._filled.wait()
 
@@ -249,6 +250,16 @@ class KeptWorker:
         self._link.close()
 
     # Smaller steps
+
+    def _next_frames(self) -> list[bytes]:
+        """What leaves in one write: a keeper and its worker wake once for what one turn sent."""
+        together = [self._outbox.popleft()]
+        size = len(together[0])
+        while self._outbox and size + len(self._outbox[0]) <= _WRITE_BYTES:
+            together.append(self._outbox.popleft())
+            size += len(together[-1])
+        self._waiting_bytes -= size
+        return together
 
     def _take_in(self, kind: Kind, payload: bytes) -> None:
         if kind is Kind.STDERR:

@@ -148,6 +148,28 @@ async def test_of_notes_that_wait_for_a_keeper_only_the_last_is_sent() -> None:
         assert said[1:] == [(Kind.LINE, b"x"), (Kind.NOTE, last)]
 
 
+async def test_what_one_turn_sends_leaves_in_one_write() -> None:
+    """Each write wakes the keeper, and the worker behind it: an attach sends two lines."""
+    ours, keepers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with keepers:
+        worker = KeptWorker(Link(ours), 1, "k")
+        long = b"x" * 100_000
+        for line in (b"open", b"state", long, b"after"):
+            worker.send(line)
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(worker.write_outbox)
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+        worker.close()
+        writes = [FrameSplitter().feed(keepers.recv(200_000)) for _ in range(3)]
+        assert [[payload for _, payload in said] for said in writes] == [
+            [b"open", b"state"],
+            [long],
+            [b"after"],
+        ]
+
+
 def test_a_pad_keeps_no_secret() -> None:
     environ = {"PATH": "/bin", "HOME": "/h", "OPENAI_API_KEY": "s", "ROOST_BINDING__TOKEN": "s"}
     assert pad_environment(environ | {"ROOST_HOME": "/r"}) == {
