@@ -5,6 +5,7 @@ the tasks that own workers are in `sessions.workers`. `handle` and the other por
 functions, to be called from the event loop while `serving` is entered.
 """
 
+import math
 import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -59,13 +60,14 @@ class Registry:
             launch=self._launch,
             browser=None if relay is None else self._workers.browse,
             changed=self._changed,
-            deadline_moved=lambda: self._deadline_moved.set(),
+            deadline_moved=self._deadline_moved_to,
         )
         self._threads: dict[ThreadKey, Thread] = {}
         self._following: dict[Client, Thread] = {}
         self._is_closing = False
         self._grace = settings.stop_grace
         self._deadline_moved = anyio.Event()
+        self._sleeps_until = -math.inf
         self._some_worker_ended = anyio.Event()
         self._watchers: list[Watcher] = []
         self._done = AgentsDone()
@@ -429,8 +431,13 @@ class Registry:
         ended, self._some_worker_ended = self._some_worker_ended, anyio.Event()
         ended.set()
 
+    def _deadline_moved_to(self, deadline: float | None) -> None:
+        """One that is later than before is found when the earlier one is looked at."""
+        if deadline is not None and deadline < self._sleeps_until:
+            self._deadline_moved.set()
+
     async def _keep_deadlines(self) -> None:
-        """Sleep until the earliest deadline of any thread, or until one moved."""
+        """Sleep until the earliest deadline of any thread, or until there is an earlier one."""
         while True:
             self._deadline_moved = anyio.Event()
             now = anyio.current_time()
@@ -440,9 +447,8 @@ class Registry:
                     thread.check_deadlines(now)
                     self._forget_if_over(thread)
             due = [t.next_deadline for t in self._threads.values()]
-            earliest = min((d for d in due if d is not None), default=None)
-            timeout = None if earliest is None else earliest - now
-            with anyio.move_on_after(timeout):
+            self._sleeps_until = min((d for d in due if d is not None), default=math.inf)
+            with anyio.CancelScope(deadline=self._sleeps_until):
                 await self._deadline_moved.wait()
 
 

@@ -59,7 +59,7 @@ class Orders:
     """Relay a browser command; None when there is no relay."""
     changed: Callable[["Thread"], None] = lambda thread: None
     """The view is another one now."""
-    deadline_moved: Callable[[], None] = lambda: None
+    deadline_moved: Callable[[float | None], None] = lambda deadline: None
     """`next_deadline` is another one now."""
 
 
@@ -815,7 +815,7 @@ class Thread:
             self.orders.changed(self)
         if (deadline := self.next_deadline) != self._told_deadline:
             self._told_deadline = deadline
-            self.orders.deadline_moved()
+            self.orders.deadline_moved(deadline)
 
     def _leave_note(self) -> None:
         """Let the worker's next daemon know what only this one does."""
