@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated
+
+import msgspec
 
 from agent.infrastructure.process import is_alive
 from roost.atomic_file import write_atomically
@@ -20,7 +22,7 @@ from roost.atomic_file import write_atomically
 class DaemonRecord:
     """What the file holds."""
 
-    pid: int
+    pid: Annotated[int, msgspec.Meta(gt=1)]
     process_start: str | None
     started_at: str
     """UTC, ISO 8601."""
@@ -31,6 +33,9 @@ class DaemonRecord:
     """The local socket. None: that version has none."""
     version: str
     protocol_version: int
+
+
+_record = msgspec.json.Decoder(DaemonRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,35 +88,10 @@ class RunFile:
 
 
 def _parsed(content: bytes) -> DaemonRecord | None:
+    """None when a member is not what its type says: the file may be anybody's."""
     try:
-        found: object = json.loads(content)
-        if not isinstance(found, dict):
-            return None
-        members = cast("dict[str, Any]", found)
-        record = DaemonRecord(**{name: members[name] for name in DaemonRecord.__slots__})
-    except (ValueError, KeyError, RecursionError):
+        record = _record.decode(content)
+        is_date = datetime.fromisoformat(record.started_at).tzinfo is not None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return record if _fits(record) else None
-
-
-def _fits(record: DaemonRecord) -> bool:
-    """Whether the members are what their types say: the file may be anybody's."""
-    values = cast("dict[str, object]", asdict(record))
-    optional = {name: values.pop(name) for name in ("process_start", "socket")}
-    numbers = [values.pop(name) for name in ("pid", "protocol_version")]
-    port = values.pop("port")
-    return (
-        all(type(number) is int for number in numbers)
-        and (port is None or type(port) is int)
-        and all(isinstance(text, str) for text in values.values())
-        and all(text is None or isinstance(text, str) for text in optional.values())
-        and record.pid > 1
-        and _is_date(record.started_at)
-    )
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
+    return record if is_date else None
