@@ -38,12 +38,11 @@ class EventRecords:
         return self._record
 
     def row(self, active_id: str, events: Events) -> bytes:
-        """The records of events in a row, as lines."""
-        if len(events) == 1:
-            return self.one(active_id, *events[0])
+        """The records of events in a row, as lines; empty when one is for a single client alone."""
         if events is not self._row:
-            self._lines = b"\n".join([self.one(active_id, *event) for event in events])
-            self._row = events
+            is_live = all(cursor is not None for _, cursor in events)
+            records = [self.one(active_id, *event) for event in events] if is_live else []
+            self._lines, self._row = b"\n".join(records), events
         return self._lines
 
     def status(self, view: ThreadView | None, state: SessionState) -> bytes:

@@ -475,8 +475,7 @@ class Peer:
             attachment.has_missed(events)
             return
         active_id = attachment.active_id
-        is_live = all(cursor is not None for _, cursor in events)
-        row = self._records.row(active_id, events) if is_live else b""
+        row = self._records.row(active_id, events)
         if not row or not self._out.put_live(row, len(events)):
             for event, cursor in events:
                 record = self._records.one(active_id, event, cursor)
