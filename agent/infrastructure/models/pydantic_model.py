@@ -6,6 +6,7 @@ without a deadline: a stream that says nothing for two minutes has failed.
 """
 
 import json
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -78,13 +79,19 @@ class PydanticModel:
 
     @asynccontextmanager
     async def respond(self, request: ModelInput) -> AsyncGenerator[AsyncIterator[Piece]]:
-        """Stream one response. Raises ModelFailed, and so does iterating."""
+        """Stream one response. Raises ModelFailed, and so does iterating.
+
+        Silence cancels the block, and is raised where it ends.
+        """
         model = await self._model()
         messages = await anyio.to_thread.run_sync(model_messages, request)
         stack = AsyncExitStack()
         try:
             await stack.enter_async_context(model)
-            yield _Pieces(self, stack, model, messages, request)
+            with anyio.CancelScope() as watch:
+                yield _Pieces(self, stack, watch, model, messages, request)
+            if watch.cancelled_caught:
+                raise self.explain.silence(self.silence)
         finally:
             # Shielded: a run that is stopped must hang up on the provider, not leave it talking.
             with anyio.move_on_after(_CLOSING, shield=True):
@@ -117,12 +124,14 @@ class _Pieces:
         self,
         model: PydanticModel,
         stack: AsyncExitStack,
+        watch: anyio.CancelScope,
         target: Model,
         messages: list[ModelMessage],
         request: ModelInput,
     ) -> None:
         self._model = model
         self._stack = stack
+        self._watch = watch
         self._target = target
         self._messages = messages
         self._parameters = ModelRequestParameters(
@@ -142,71 +151,66 @@ class _Pieces:
         return self
 
     async def __anext__(self) -> Piece:
-        while True:
-            for piece in self._waiting:
-                return piece
+        while (piece := next(self._waiting, None)) is None:
             if self._is_done:
                 raise StopAsyncIteration
-            if self._stream is None:
-                if (retrying := await self._send()) is not None:
-                    return retrying
-                continue
-            event = await self._next_event()
-            if event is None:
-                self._is_done = True
-                return self._done(self._stream)
-            self._waiting = iter(_pieces(event))
+            if self._events is None:
+                await anyio.sleep(self._delay)
+            self._waiting = iter(await self._more())
+        return piece
 
-    async def _send(self) -> Retrying | None:
-        """Send the request; if that fails and trying again may help and is soon, say so."""
-        model = self._model
-        await anyio.sleep(self._delay)
+    async def _more(self) -> list[Piece]:
+        """Wait for the model, and only that is watched: who reads may take their time."""
+        explain = self._model.explain
+        # One scope a response, aimed anew: a scope a token costs more than all else we do with it.
+        self._watch.deadline = anyio.current_time() + self._model.silence
         try:
-            with anyio.fail_after(model.silence):
-                self._stream = await self._stack.enter_async_context(
-                    model_request_stream(
-                        self._target,
-                        self._messages,
-                        model_settings=self._settings,
-                        model_request_parameters=self._parameters,
-                    )
-                )
-        except TimeoutError as exc:
-            raise model.explain.silence(model.silence) from exc
-        except (AgentRunError, UserError) as exc:
-            delay = retry_delay(exc, self._attempt) if self._attempt < MAX_RETRIES else None
-            if delay is None or self._waited + delay > model.retry_budget:
-                raise model.explain.failure(exc) from exc
-            self._attempt += 1
-            self._waited += delay
-            self._delay = delay
-            model.log("warning", "model_retried", attempt=self._attempt, retry_in=delay)
-            return Retrying(self._attempt, delay, str(model.explain.failure(exc)))
-        except Exception as exc:  # however the library stumbles over what a server sends
-            raise self._not_understood(exc) from exc
-        self._events = aiter(self._stream)
-        return None
-
-    async def _next_event(self) -> ModelResponseStreamEvent | None:
-        explain, silence = self._model.explain, self._model.silence
-        assert self._events is not None
-        try:
-            # Once a token: `fail_after` costs twice as much.
-            with anyio.move_on_after(silence):
-                return await anext(self._events, None)
+            if self._events is None:
+                return await self._send()
+            event = await anext(self._events, None)
         except (AgentRunError, UserError) as exc:
             raise explain.failure(exc) from exc
         except Exception as exc:  # however the library stumbles over what a server sends
             raise self._not_understood(exc) from exc
-        raise explain.silence(silence)
+        finally:
+            self._watch.deadline = math.inf
+        if event is not None:
+            return _pieces(event)
+        self._is_done = True
+        return [self._done()]
+
+    async def _send(self) -> list[Piece]:
+        """Send the request; if that fails and trying again may help and is soon, say so."""
+        model = self._model
+        try:
+            self._stream = await self._stack.enter_async_context(
+                model_request_stream(
+                    self._target,
+                    self._messages,
+                    model_settings=self._settings,
+                    model_request_parameters=self._parameters,
+                )
+            )
+        except (AgentRunError, UserError) as exc:
+            delay = retry_delay(exc, self._attempt) if self._attempt < MAX_RETRIES else None
+            if delay is None or self._waited + delay > model.retry_budget:
+                raise
+            self._attempt += 1
+            self._waited += delay
+            self._delay = delay
+            model.log("warning", "model_retried", attempt=self._attempt, retry_in=delay)
+            return [Retrying(self._attempt, delay, str(model.explain.failure(exc)))]
+        self._events = aiter(self._stream)
+        return []
 
     def _not_understood(self, exc: Exception) -> ModelFailed:
         # Its text may hold what was said.
         self._model.log("warning", "model_not_understood", reason=type(exc).__name__)
         return self._model.explain.not_understood()
 
-    def _done(self, stream: StreamedResponse) -> ResponseDone:
-        scripted = self._model.is_scripted
+    def _done(self) -> ResponseDone:
+        stream, scripted = self._stream, self._model.is_scripted
+        assert stream is not None
         if stream.finish_reason in (None, "error") and not scripted:
             raise self._model.explain.cut()
         response = stream.get()
