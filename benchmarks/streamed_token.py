@@ -100,8 +100,10 @@ async def ours(models: Catalogue, folder: Path) -> float:
     recorder = await open_conversation(
         "c", folder, history, [], new_id, now, silent, KernelProcesses()
     )
+    model = models.find("openai:m")
+    await model.context_window()  # built before the clock runs, as alone: it is no part of a token
     equipment = Equipment(
-        model=models.find("openai:m"),
+        model=model,
         model_name="openai:m",
         tools={},
         mode="standard",
