@@ -4,10 +4,12 @@ A mark says whose home it is, what the process is for, and which keeper owns it.
 the environment that a program was started with; a fork shows its parent's, so what is forked from
 the launch pad writes its own over it (`Room`). Linux only: elsewhere nothing is found.
 
-What drops its environment is not found. That, after its keeper's death, is the one way to evade.
+What hides its environment is not found: it cleared it, wrote over it, or made itself unreadable.
+That, after its keeper's death, is the one way to evade.
 """
 
 import ctypes
+import errno
 import hashlib
 import os
 import signal
@@ -21,7 +23,12 @@ VARIABLE = "ROOST_MARK"
 _ENTRY = b"ROOST_MARK="
 # What a fork of the pad has to say of itself: its mark, a token, an address.
 _ROOM_BYTES = 1024
-_LONGEST_ENVIRONMENT = 2**20
+# Nearly all are smaller; for one read of the most the C library would map memory each time.
+_USUAL_ENVIRONMENT = 64 * 1024
+# More the kernel starts no program with, arguments and environment.
+_LONGEST_ENVIRONMENT = 6 * 2**20
+# Troubles of our own, which say nothing of the process that we look at.
+_OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 # Fields of /proc/<pid>/stat behind the name, counted from the state.
 _PARENT, _START, _ENV_START = 1, 19, 47
 _PR_SET_NAME = 15
@@ -88,27 +95,40 @@ class Marked:
 
 
 def home_mark(home: Path) -> str:
-    """Names one roost home among those of this machine."""
-    return hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
+    """Names one roost home among those of this machine, by whatever path it is reached."""
+    return hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:12]
 
 
 def marked_processes(home: str, proc: Path = Path("/proc")) -> Iterator[Marked]:
-    """The processes that carry a mark of this home. One may end while they are looked at."""
-    with suppress(OSError):
-        for name in os.listdir(proc):  # noqa: PTH208 (thousands of them, several times a minute)
-            found = _look(proc / name) if name.isdecimal() else None
-            if found is not None and found.mark.home == home:
-                yield found
+    """The processes that carry a mark of this home. One may end while they are looked at.
+
+    Raises OSError rather than to leave one out that is there: who owns what is told from all.
+    """
+    try:
+        names = os.listdir(proc)  # noqa: PTH208 (thousands of them, several times a minute)
+    except FileNotFoundError:
+        return
+    for name in names:
+        found = _look(proc / name) if name.isdecimal() else None
+        if found is not None and found.mark.home == home:
+            yield found
 
 
 def _look(folder: Path) -> Marked | None:
     try:
         with (folder / "environ").open("rb", buffering=0) as file:
-            mark = _mark_in(file.read(_LONGEST_ENVIRONMENT))
+            environ = file.read(_USUAL_ENVIRONMENT)
+            if len(environ) == _USUAL_ENVIRONMENT:
+                environ += file.read(_LONGEST_ENVIRONMENT)
+            mark = _mark_in(environ)
         if mark is None:
             return None
         fields = stat_fields(folder)
-    except (OSError, ValueError, IndexError):
+    except OSError as exc:
+        if exc.errno in _OURS:
+            raise
+        return None
+    except (ValueError, IndexError):
         return None
     if fields[0] in (b"Z", b"X"):
         return None
@@ -131,6 +151,14 @@ def stat_fields(folder: Path) -> list[bytes]:
     stat = (folder / "stat").read_bytes()
     # The name of a program may hold anything, brackets and spaces too.
     return stat[stat.rindex(b")") + 2 :].split()
+
+
+def is_halted(pid: int, proc: Path = Path("/proc")) -> bool:
+    """By a SIGSTOP: it does nothing until a SIGCONT."""
+    try:
+        return stat_fields(proc / str(pid))[0] == b"T"
+    except (OSError, ValueError):
+        return False
 
 
 def process_start(pid: int, proc: Path = Path("/proc")) -> str | None:

@@ -56,17 +56,25 @@ async def test_what_left_group_session_and_stdin_ends_with_its_worker(tmp_path: 
             assert process_start(int(away.read_text())) is None
 
 
-async def test_only_what_cleared_its_environment_evades_once_its_keeper_was_killed(
-    tmp_path: Path,
+CLEARING = "import os,sys; os.execve(sys.executable, [sys.executable, '-c', sys.argv[1]], {})"
+# As programs do that show a title of their own in `ps`.
+OVERWRITING = (
+    "import ctypes, sys; f = open('/proc/self/stat').read().rpartition(')')[2].split();"
+    "ctypes.memset(int(f[47]), 0, int(f[48]) - int(f[47])); exec(sys.argv[1])"
+)
+
+
+@pytest.mark.parametrize("hiding", [CLEARING, OVERWRITING])
+async def test_only_what_hides_its_environment_evades_once_its_keeper_was_killed(
+    tmp_path: Path, hiding: str
 ) -> None:
     """Without a control group this is the one way; with a living keeper it is none."""
-    clearing = "import os,sys; os.execve(sys.executable, [sys.executable, '-c', sys.argv[1]], {})"
     away = tmp_path / "away"
     program = (
         "import os,subprocess,sys\n"
         'print(\'{"type":"UP"}\', flush=True)\n'
         f"sleep = {SLEEPING[2]!r}\n"
-        f"argv = [sys.executable, '-c', {clearing!r}, sleep]\n"
+        f"argv = [sys.executable, '-c', {hiding!r}, sleep]\n"
         "a = subprocess.Popen(argv, start_new_session=True)\n"
         "b = subprocess.Popen([sys.executable, '-c', sleep], start_new_session=True)\n"
         f"open({str(away)!r}, 'w').write(f'{{a.pid}} {{b.pid}}')\n"
@@ -79,8 +87,8 @@ async def test_only_what_cleared_its_environment_evades_once_its_keeper_was_kill
     with anyio.fail_after(180):
         async with launch(thread, ThreadOptions(), "t") as worker:
             await next_lines(worker, 2)
-            cleared, marked = (int(pid) for pid in away.read_text().split())
-            wait_until(lambda: Path(f"/proc/{cleared}/environ").read_bytes() == b"")
+            hidden, marked = (int(pid) for pid in away.read_text().split())
+            wait_until(lambda: not Path(f"/proc/{hidden}/environ").read_bytes().strip(b"\0"))
             (keeper,) = (p for p in marked_processes(home) if p.mark.role is Role.KEEPER)
             keeper.end()
             await all_lines(worker)
@@ -89,9 +97,45 @@ async def test_only_what_cleared_its_environment_evades_once_its_keeper_was_kill
     try:
         wait_until(lambda: process_start(marked) is None)
         wait_until(lambda: not list(marked_processes(home)))
-        assert process_start(cleared) is not None
+        assert process_start(hidden) is not None
     finally:
-        os.kill(cleared, signal.SIGKILL)
+        os.kill(hidden, signal.SIGKILL)
+
+
+def test_a_mark_is_found_behind_the_largest_environment(tmp_path: Path) -> None:
+    home = home_mark(tmp_path)
+    large = {f"V{number}": "x" * 120_000 for number in range(12)}
+    mark = str(Mark(home, Role.WORKER, "a" * 32))
+    process = subprocess.Popen(SLEEPING, env=large | {VARIABLE: mark})
+    try:
+        wait_until(lambda: [p.pid for p in marked_processes(home)] == [process.pid])
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_out_of_descriptors_nobody_is_taken_for_ownerless(tmp_path: Path) -> None:
+    """A keeper that could not be looked at would leave its worker without an owner."""
+    program = (
+        "import os, resource, sys\n"
+        "from sessions.infrastructure.sweep import Sweeper\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), 4096))\n"
+        "print(Sweeper('a' * 12, os.getpid()).sweep())\n"
+    )
+    # With three nothing can be listed, with four something can, and each process is one more.
+    for limit in ("3", "4"):
+        said = subprocess.run(
+            [sys.executable, "-c", program, limit], capture_output=True, text=True, check=True
+        )
+        assert ("sweep_put_off" in said.stdout, said.stdout.splitlines()[-1]) == (limit == "3", "0")
+
+
+def test_a_home_has_one_mark_by_whatever_path_it_is_reached(tmp_path: Path) -> None:
+    """Else whoever comes by another path would not see whose workers run there."""
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    (tmp_path / "home").mkdir()
+    assert home_mark(tmp_path / "link") == home_mark(tmp_path / "home")
+    assert home_mark(tmp_path / "home/../home") == home_mark(tmp_path / "home")
 
 
 def test_a_pid_that_was_used_again_is_not_hit(tmp_path: Path) -> None:
