@@ -253,6 +253,9 @@ class Keeper:
         if self._listener is not None:
             self._readiness.forget(self._listener.fileno())
         self.publish()
+        if self._listener is None and self._link is None:
+            # Nobody finds the worker any more, so it must not go on unseen.
+            self._core.stop(self._launch.stop_grace, time.monotonic())
 
     def _reap(self) -> None:
         while True:
@@ -344,7 +347,7 @@ class Keeper:
             self._is_done = True
 
     def _lose_link(self) -> None:
-        """The daemon's end broke. The worker goes on, if there is a way to find it again."""
+        """The daemon's end broke. The worker goes on, if another daemon can find and know it."""
         if self._link is None:
             return
         self._readiness.forget(self._link.fileno())
@@ -354,7 +357,8 @@ class Keeper:
         self._core.detached(now)
         if self._ended is not None:
             self._leave_without_farewell()
-        elif self._listener is None:
+        elif self._listener is None or not self._core.note:
+            # A launch that was given up, for one, has left no note: no daemon would take it.
             self._core.stop(self._launch.stop_grace, now)
 
     def _on_connection(self, events: int) -> None:

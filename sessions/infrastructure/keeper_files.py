@@ -90,6 +90,15 @@ class KeeperFiles:
             raise
         return connection
 
+    def lead_to(self, pid: int, start: str) -> bool:
+        """Whether a daemon finds this very process by them."""
+        found = read_descriptor(self.descriptor)
+        if found is None or (found.pid, found.process_start) != (pid, start):
+            return False
+        with suppress(OSError):
+            return self.address.is_socket()
+        return False
+
     def describe(self, descriptor: Descriptor) -> None:
         """Raises OSError."""
         _write(self.descriptor, asdict(descriptor))

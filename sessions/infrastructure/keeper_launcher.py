@@ -9,7 +9,7 @@ import socket
 import subprocess
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from sessions.infrastructure.environment import worker_environment
 from sessions.infrastructure.fault_points import Step, reached
 from sessions.infrastructure.kept_worker import KeeperLost, KeptWorker, Link
 from sessions.infrastructure.launch_pad import LaunchPad, pad_environment
-from sessions.infrastructure.marks import VARIABLE, Mark, Role, marked_processes, roomy
+from sessions.infrastructure.marks import VARIABLE, Mark, Marked, Role, marked_processes, roomy
 from sessions.infrastructure.subprocess_worker import arguments_of, why_not
 
 log = structlog.stdlib.get_logger()
@@ -35,8 +35,12 @@ log = structlog.stdlib.get_logger()
 MIB = 1024 * 1024
 # From a request to word of a worker: a fresh interpreter on a busy machine needs its time.
 _LAUNCH_TIMEOUT = 30.0
+# A fork takes milliseconds: a pad that takes as long as this is halted, and not worth waiting for.
+_FORK_TIMEOUT = 5.0
 # How long a keeper may take to end its worker when nobody waits for that any more.
 _REAP_TIMEOUT = 5.0
+# Out of descriptors, processes can't be looked at.
+_LOOK_AGAIN = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +76,12 @@ class KeeperLauncher:
         """Run the worker; leaving the block ends it and all it started. Raises LaunchFailed."""
         launch = self._launch(thread, options, token)
         reached(Step.LAUNCH_BEGUN)
-        link, launched = await self._begin(launch)
+        begun = await self._forked(launch)
+        if begun is None:
+            # Another keeper, by its name too: the pad's may come to be after all, and ends then.
+            launch = self._launch(thread, options, token)
+            begun = await self._started(launch)
+        link, launched = begun
         worker = KeptWorker(link, launched.worker_pid, launch.keeper)
         # No await until the try in there: a cancellation in that gap would leave a worker behind.
         async with self.looked_after(worker):
@@ -100,22 +109,39 @@ class KeeperLauncher:
     async def _end_if_overdue(self, worker: KeptWorker) -> None:
         """A keeper that is halted, or mad, must not keep its thread from ever ending."""
         await worker.wait_overdue(self.overdue)
-        for process in await anyio.to_thread.run_sync(lambda: list(marked_processes(self.home))):
+        for process in await self._marked():
             if process.mark == Mark(self.home, Role.KEEPER, worker.keeper):
                 log.warning("stuck_keeper_ended", keeper_pid=process.pid, worker_pid=worker.pid)
                 process.end()
 
-    async def _begin(self, launch: Launch) -> tuple[Link, Launched]:
-        if self.pad is not None and self.is_ours:
-            link, childs = _connection()
-            with childs:
-                is_asked = self.pad.fork(childs)
-            if is_asked:
-                launched = await self._launched(link, launch)
-                if launched is not None:
-                    return link, launched
-                log.info("launch_pad_did_not_fork")
+    async def _marked(self) -> list[Marked]:
+        while True:
+            with suppress(OSError):
+                return await anyio.to_thread.run_sync(lambda: list(marked_processes(self.home)))
+            await anyio.sleep(_LOOK_AGAIN)
+
+    async def _forked(self, launch: Launch) -> tuple[Link, Launched] | None:
+        """By the pad. None: it is not warm, or did not fork. Raises LaunchFailed."""
+        if self.pad is None or not self.is_ours:
+            return None
+        link, childs = _connection()
+        with childs:
+            is_asked = self.pad.fork(childs)
+        if not is_asked:
             link.close()
+            return None
+        try:
+            launched = await self._launched(link, launch, _FORK_TIMEOUT)
+        except TimeoutError:
+            self.pad.replace()
+            launched = None
+        if launched is None:
+            log.info("launch_pad_did_not_fork")
+            return None
+        return link, launched
+
+    async def _started(self, launch: Launch) -> tuple[Link, Launched]:
+        """By an interpreter of its own. Raises LaunchFailed."""
         link, childs = _connection()
         try:
             with childs:
@@ -128,16 +154,23 @@ class KeeperLauncher:
         except BaseException:
             link.close()
             raise
-        launched = await self._launched(link, launch)
+        try:
+            launched = await self._launched(link, launch, _LAUNCH_TIMEOUT)
+        except TimeoutError as exc:
+            text = f"no worker was there after {_LAUNCH_TIMEOUT:g} s; the machine may be too busy"
+            raise LaunchFailed(f"{launch.project_dir}: {text}") from exc
         if launched is None:
             text = f"no worker could be started in {launch.project_dir}: its keeper ended"
             raise LaunchFailed(text)
         return link, launched
 
-    async def _launched(self, link: Link, launch: Launch) -> Launched | None:
-        """Tell the keeper what to launch. None: there is no keeper. Raises LaunchFailed."""
+    async def _launched(self, link: Link, launch: Launch, patience: float) -> Launched | None:
+        """Tell the keeper what to launch. None: there is no keeper.
+
+        Raises LaunchFailed, TimeoutError.
+        """
         try:
-            with anyio.fail_after(_LAUNCH_TIMEOUT):
+            with anyio.fail_after(patience):
                 await link.send(told_launch(launch))
                 reached(Step.LAUNCH_TOLD)
                 kind, payload = await link.receive()
@@ -148,10 +181,6 @@ class KeeperLauncher:
         except KeeperLost:
             link.close()
             return None
-        except TimeoutError as exc:
-            link.close()
-            text = f"no worker was there after {_LAUNCH_TIMEOUT:g} s; the machine may be too busy"
-            raise LaunchFailed(f"{launch.project_dir}: {text}") from exc
         except BaseException:
             link.close()
             raise

@@ -39,6 +39,7 @@ class LaunchPad:
     """The mark of the roost home."""
     pid: int | None = None
     is_warm: bool = False
+    _process: Process | None = None
     _requests: socket.socket | None = None
     _wanted: anyio.Event = field(default_factory=anyio.Event)
 
@@ -52,6 +53,14 @@ class LaunchPad:
         except OSError:
             return False
         return True
+
+    def replace(self) -> None:
+        """It does not answer. What it was asked for ends with it, and another one is started."""
+        self.is_warm = False
+        if self._process is not None:
+            log.warning("launch_pad_replaced", launch_pad_pid=self.pid)
+            with suppress(ProcessLookupError):
+                self._process.kill()
 
     def offer(self, requests: socket.socket) -> None:
         """The pad at the other end is warm."""
@@ -109,10 +118,11 @@ class LaunchPad:
         finally:
             pads.close()
         try:
-            self.pid = process.pid
+            self._process, self.pid = process, process.pid
             await self._use(ours)
         finally:
-            self.pid, self._requests, self.is_warm = None, None, False
+            self._process, self.pid = None, None
+            self._requests, self.is_warm = None, False
             # Its socket's end is its end; what does not heed that is made to.
             ours.close()
             await _end(process)

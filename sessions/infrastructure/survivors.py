@@ -1,12 +1,13 @@
 """FindSurvivors by the descriptors that keepers leave: connect, show the token, be told.
 
 A keeper whose files are gone is found by its mark and asked to leave them anew. One that can't be
-taken over, because it is of another version or was never known to a registry, is asked to end.
+taken over, because it is of another version, was never known to a registry or can't leave files, is
+asked to end.
 """
 
 import signal
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,8 +69,8 @@ class KeeperSurvivors:
         return {p.mark.keeper: p for p in found}
 
     async def _find_again(self, keepers: dict[str, Marked]) -> None:
-        """Have those leave their files anew whose files are gone."""
-        lost = [p for name, p in keepers.items() if not self._is_there(name)]
+        """Have those leave their files anew whose files are gone, or lead to somebody else."""
+        lost = [p for p in keepers.values() if not self._is_found(p)]
         if not lost:
             return
         for process in lost:
@@ -81,33 +82,34 @@ class KeeperSurvivors:
                 await anyio.sleep(_LOOK_EVERY)
 
     def _is_awaited(self, keeper: Marked) -> bool:
-        return not self._is_there(keeper.mark.keeper) and (
-            process_start(keeper.pid) == keeper.start
-        )
+        return not self._is_found(keeper) and process_start(keeper.pid) == keeper.start
 
-    def _is_there(self, keeper: str) -> bool:
-        files = KeeperFiles(self.folder, keeper)
-        return files.address.exists() and read_descriptor(files.descriptor) is not None
+    def _is_found(self, keeper: Marked) -> bool:
+        return KeeperFiles(self.folder, keeper.mark.keeper).lead_to(keeper.pid, keeper.start)
 
     def _descriptors(self, keepers: dict[str, Marked]) -> list[Descriptor]:
         """Those of living keepers; the files of others are removed."""
         found: list[Descriptor] = []
-        for file in sorted(self.folder.glob("*.json")):
-            descriptor = read_descriptor(file)
-            if (
-                descriptor is not None
-                and descriptor.keeper in keepers
-                and process_start(descriptor.pid) == descriptor.process_start
-            ):
+        for keeper in keepers.values():
+            descriptor = read_descriptor(KeeperFiles(self.folder, keeper.mark.keeper).descriptor)
+            if descriptor is not None and self._is_found(keeper):
                 found.append(descriptor)
-                continue
-            log.info("stale_keeper_files_removed", file=file.name)
-            KeeperFiles(self.folder, file.stem).remove()
+            else:
+                self._give_up(keeper, "it leaves no files to find it by")
+        for file in sorted(self.folder.glob("*.json")):
+            if file.stem not in keepers:
+                log.info("stale_keeper_files_removed", file=file.name)
+                KeeperFiles(self.folder, file.stem).remove()
         left = [file for file in self.folder.glob("*.sock") if file.stem not in keepers]
         left += left_unfinished(self.folder, {p.pid for p in keepers.values()})
         for file in left:
-            file.unlink(missing_ok=True)
+            _remove(file)
         return found
+
+    def _give_up(self, keeper: Marked, reason: str) -> None:
+        """Nobody can follow its worker, so it must not go on unseen."""
+        log.warning("keeper_not_adopted", keeper_pid=keeper.pid, reason=reason)
+        keeper.end(signal.SIGTERM)
 
     def _take_in_outcomes(self) -> None:
         for file in sorted(self.folder.glob("*.outcome")):
@@ -119,7 +121,7 @@ class KeeperSurvivors:
                     conversation_id=outcome.conversation_id,
                     reason=outcome.reason,
                 )
-            file.unlink(missing_ok=True)
+            _remove(file)
 
     async def _adopt(self, descriptor: Descriptor, keeper: Marked, found: list[Survivor]) -> None:
         refused = Refused("it did not answer in time")
@@ -140,10 +142,10 @@ class KeeperSurvivors:
             refused = Refused(str(exc))
         if link is not None:
             link.close()
-        log.warning("keeper_not_adopted", keeper_pid=keeper.pid, reason=refused.reason)
-        if not refused.is_looked_after:
-            # Nobody can follow its worker, so it must not go on unseen.
-            keeper.end(signal.SIGTERM)
+        if refused.is_looked_after:
+            log.warning("keeper_not_adopted", keeper_pid=keeper.pid, reason=refused.reason)
+        else:
+            self._give_up(keeper, refused.reason)
 
     def _survivor(self, descriptor: Descriptor, payload: bytes, link: Link) -> Survivor:
         kept = msgspec.msgpack.decode(payload, type=Kept)
@@ -156,3 +158,9 @@ class KeeperSurvivors:
     async def _resumed(self, worker: KeptWorker) -> AsyncGenerator[KeptWorker]:
         async with self.launcher.looked_after(worker):
             yield worker
+
+
+def _remove(file: Path) -> None:
+    """What can't be removed is in nobody's way."""
+    with suppress(OSError):
+        file.unlink()

@@ -111,6 +111,82 @@ async def test_a_keeper_whose_files_were_deleted_is_taken_over_all_the_same(
             assert await next_lines(worker)
 
 
+@pytest.mark.parametrize("changed", ["start", "socket"])
+async def test_a_keeper_whose_files_lead_to_somebody_else_is_taken_over_all_the_same(
+    folder: Path, tmp_path: Path, changed: str
+) -> None:
+    launch = a_launcher(folder, ECHO)
+    with anyio.fail_after(180):
+        await a_worker_left_behind(launch, tmp_path)
+        (file,) = folder.glob("*.json")
+        if changed == "start":
+            file.write_text(json.dumps(json.loads(file.read_text()) | {"process_start": "1"}))
+        else:
+            file.with_suffix(".sock").unlink()
+            file.with_suffix(".sock").touch()
+        (survivor,) = await survivors(launch)()
+        launch.leaves_workers = False
+        async with survivor.worker as worker:
+            worker.send(b"y")
+            assert await next_lines(worker)
+
+
+async def test_a_keeper_that_can_not_leave_its_files_anew_ends_its_worker(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Nobody could find it, and its worker would go on unseen."""
+    launch = a_launcher(folder, ECHO)
+    with anyio.fail_after(180):
+        await a_worker_left_behind(launch, tmp_path)
+        shutil.rmtree(folder)
+        folder.touch()
+        assert await survivors(launch)() == []
+        await anyio.to_thread.run_sync(wait_until, lambda: not keepers_of(folder))
+
+
+async def test_a_worker_that_no_registry_knows_ends_when_its_launch_is_given_up(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Without a note no other daemon would take it over."""
+    launch = a_launcher(folder, ECHO)
+    launch.leaves_workers = True
+    with anyio.fail_after(180):
+        async with launch(ThreadKey(str(tmp_path), ConversationId("c")), ThreadOptions(), "t"):
+            assert keepers_of(folder)
+        await anyio.to_thread.run_sync(wait_until, lambda: not keepers_of(folder))
+
+
+async def test_a_pad_that_is_halted_is_replaced_and_the_launch_does_without(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessions.infrastructure.keeper_launcher._FORK_TIMEOUT", 0.1)
+    program = (
+        "import os, signal, socket, sys\n"
+        "socket.socket(fileno=int(sys.argv[1])).sendall(b'R')\n"
+        "os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    pad = LaunchPad(argv=(sys.executable, "-c", program), environ=ENVIRON, home=home_mark(folder))
+    launch = a_launcher(folder, ECHO, pad)
+
+    async def a_launch() -> None:
+        async with launch(
+            ThreadKey(str(tmp_path), ConversationId("c")), ThreadOptions(), "t"
+        ) as worker:
+            worker.send(b"x")
+            assert await next_lines(worker)
+
+    with anyio.fail_after(180):
+        async with pad.serving():
+            await a_launch()
+            while not pad.is_warm:  # noqa: ASYNC110 (another process: there is no event)
+                await anyio.sleep(0.01)
+            first = pad.pid
+            await a_launch()
+            while pad.pid in (None, first):  # noqa: ASYNC110 (as above)
+                await anyio.sleep(0.01)
+    assert not list(marked_processes(home_mark(folder)))
+
+
 async def test_a_pad_that_died_is_started_again_and_launches_go_on_meanwhile(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -339,8 +415,11 @@ async def test_files_that_are_no_descriptors_keep_nobody_from_what_is(
         (folder / f".{'a' * 32}.json.1").write_text("{")
         (folder / "old.sock").touch()
         (folder / "broken.outcome").write_text("{")
+        odd = [folder / f"odd{suffix}" for suffix in (".json", ".outcome", ".sock")]
+        for path in odd:
+            path.mkdir()
         (survivor,) = await survivors(launch)()
-        assert sorted(folder.iterdir()) == [real, real.with_suffix(".sock")]
+        assert sorted(folder.iterdir()) == sorted([real, real.with_suffix(".sock"), *odd])
         launch.leaves_workers = False
         async with survivor.worker:
             pass
