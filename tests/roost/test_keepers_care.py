@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,6 +157,36 @@ async def test_a_daemon_without_its_run_file_is_named_and_stopped_all_the_same(
     code, out = roost(machine, "stop")
     assert (code, f"pid {second.pid}) and its workers have stopped" in out) == (0, True)
     assert process_start(worker) is None
+
+
+async def test_a_daemon_whose_run_folder_was_deleted_stays_the_only_one_and_can_be_stopped(
+    machine: Machine, tmp_path: Path
+) -> None:
+    daemon = machine.daemon(**SETTINGS)
+    worker = await open_thread(machine, tmp_path)
+    shutil.rmtree(machine.home.run)
+    code, _, err = machine.run("daemon", **SETTINGS)
+    assert (code, f"a daemon runs already (pid {daemon.pid})" in err) == (1, True)
+    assert roost(machine, "status")[1].startswith(f"A daemon (pid {daemon.pid}) starts or stops")
+    out = doctor(machine)[1]
+    assert "has lost its files, so that no daemon finds it" in out
+    assert "No daemon runs" not in out
+    code, out = roost(machine, "stop", "--keep-workers")
+    assert (code, f"The daemon (pid {daemon.pid}) has stopped" in out) == (0, True)
+    daemon.communicate(timeout=PATIENCE)
+    machine.daemon(**SETTINGS)
+    assert [thread["worker_pid"] for thread in status(machine)["threads"]] == [worker]
+
+
+async def test_a_halted_daemon_is_named_and_set_going_and_a_stop_stops_it(machine: Machine) -> None:
+    daemon = machine.daemon(**SETTINGS)
+    daemon.send_signal(signal.SIGSTOP)
+    wait_until(lambda: f"The daemon {daemon.pid} is halted" in doctor(machine)[1])
+    assert "repaired" in doctor(machine, "--fix")[1]
+    wait_until(lambda: doctor(machine)[0] == 0)
+    daemon.send_signal(signal.SIGSTOP)
+    assert "have stopped" in roost(machine, "stop")[1]
+    assert daemon.wait(PATIENCE) == 0
 
 
 async def test_the_pad_of_a_daemon_without_its_run_file_is_let_be(machine: Machine) -> None:

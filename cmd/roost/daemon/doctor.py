@@ -25,8 +25,8 @@ from sessions.infrastructure.marks import (
     Marked,
     Role,
     home_mark,
+    is_halted,
     marked_processes,
-    process_start,
 )
 from sessions.infrastructure.sweep import ownerless
 
@@ -58,6 +58,7 @@ class Doctor:
             *self._of_run_folder(),
             *self._of_run_file(),
             *self._of_lost_daemon(),
+            *self._of_halted_daemon(),
             *self._of_token(),
             *self._of_journal(),
             *self._of_keeper_files(processes),
@@ -105,6 +106,14 @@ class Doctor:
             partial(os.kill, holder.pid, LEAVE_WORKERS),
         )
 
+    def _of_halted_daemon(self) -> Iterator[Finding]:
+        daemon = self._daemon()
+        if daemon is not None and is_halted(daemon):
+            yield Finding(
+                f"The daemon {daemon} is halted (SIGSTOP).",
+                partial(os.kill, daemon, signal.SIGCONT),
+            )
+
     def _of_token(self) -> Iterator[Finding]:
         token = self.home.token
         with suppress(OSError):
@@ -126,14 +135,16 @@ class Doctor:
     def _of_keeper_files(self, processes: list[Marked]) -> Iterator[Finding]:
         keepers = {p.mark.keeper: p for p in processes if p.mark.role is Role.KEEPER}
         for file in _files(self.home.keepers, "*.json"):
+            if file.stem in keepers:
+                continue
             descriptor = read_descriptor(file)
             files = KeeperFiles(self.home.keepers, file.stem)
-            if descriptor is None and file.stem not in keepers:
-                yield Finding(f"{file} is damaged, and its keeper is gone.", files.remove)
-            elif descriptor is not None and not _is_alive(descriptor.pid, descriptor.process_start):
+            if descriptor is None:
+                yield Finding(f"{file} is damaged, and its keeper is gone.", _removing(files))
+            else:
                 yield Finding(
                     f"{file} is left from a keeper that is gone (pid {descriptor.pid}).",
-                    files.remove,
+                    _removing(files),
                 )
         for file in left_unfinished(self.home.keepers, {p.pid for p in keepers.values()}):
             yield Finding(f"{file} was never written to its end.", file.unlink)
@@ -172,14 +183,16 @@ class Doctor:
                 )
 
     def _pad_of_daemon(self, processes: list[Marked]) -> int | None:
-        found = RunFile(self.home.daemon_json).look()
-        if isinstance(found, NotRunning):
-            holder = lock_holder(self.home.daemon_lock)
-            daemon = None if holder is None else holder.pid
-        else:
-            daemon = found.record.pid
+        daemon = self._daemon()
         pads = (p for p in processes if p.mark.role is Role.PAD and p.parent == daemon)
         return next((p.pid for p in pads), None)
+
+    def _daemon(self) -> int | None:
+        found = RunFile(self.home.daemon_json).look()
+        if not isinstance(found, NotRunning):
+            return found.record.pid
+        holder = lock_holder(self.home.daemon_lock)
+        return None if holder is None else holder.pid
 
     def _is_ours(self, process: Marked) -> bool:
         """Rather than something that an agent started, and may have halted for a reason."""
@@ -189,8 +202,7 @@ class Doctor:
 
     def _is_published(self, keeper: Marked) -> bool:
         files = KeeperFiles(self.home.keepers, keeper.mark.keeper)
-        descriptor = read_descriptor(files.descriptor)
-        return descriptor is not None and files.address.exists()
+        return files.lead_to(keeper.pid, keeper.start)
 
 
 def living_keepers(home: RoostHome) -> list[Marked]:
@@ -202,12 +214,16 @@ def _files(folder: Path, pattern: str) -> list[Path]:
     return sorted(folder.glob(pattern)) if folder.is_dir() else []
 
 
+def _removing(files: KeeperFiles) -> Callable[[], None]:
+    def remove() -> None:
+        for file in (files.descriptor, files.address):
+            file.unlink(missing_ok=True)
+
+    return remove
+
+
 def _sending(process: Marked, signum: signal.Signals) -> Callable[[], None]:
     def send() -> None:
         process.end(signum)
 
     return send
-
-
-def _is_alive(pid: int, start: str) -> bool:
-    return process_start(pid) == start

@@ -36,23 +36,41 @@ class Holder:
 
 
 def lock_holder(file: Path) -> Holder | None:
-    """Who has the lock now: also a daemon that starts, stops, or has lost its run file.
+    """Who has the lock now: also a daemon that starts, stops, or whose files were deleted.
 
     None: nobody has it, or who has it can't be told.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except OSError:
-        return None
+        return holder_of_lost(file)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         holder = _holder(file)
     else:
-        return None
+        return holder_of_lost(file)
     finally:
         os.close(descriptor)
     return holder if holder and is_alive(holder.pid, holder.process_start) else None
+
+
+def holder_of_lost(file: Path, proc: Path = Path("/proc")) -> Holder | None:
+    """The daemon whose lock file was deleted: the kernel tells who has it open still. Linux only.
+
+    Without this a second daemon would start beside it, and nobody could find the first.
+    """
+    deleted = f"{os.path.realpath(file)} (deleted)"
+    for opened in proc.glob("[0-9]*/fd/*"):
+        try:
+            is_it = os.readlink(opened) == deleted  # noqa: PTH115 (thousands of them)
+        except OSError:
+            continue
+        if is_it:
+            holder = _holder(opened)
+            if holder and is_alive(holder.pid, holder.process_start):
+                return holder
+    return None
 
 
 @contextmanager
@@ -63,6 +81,11 @@ def daemon_lock(file: Path, run_file: RunFile) -> Generator[None]:
     try:
         if not _locked(descriptor):
             raise DaemonLocked(_who(file, run_file))
+        if (other := holder_of_lost(file)) is not None:
+            raise DaemonLocked(
+                f"a daemon runs already (pid {other.pid}), and the files by which it is found were"
+                " deleted. 'roost stop --keep-workers' ends it; its workers go on for the next one"
+            )
         since = datetime.now(UTC).isoformat(timespec="seconds")
         pid = os.getpid()
         holder = {"pid": pid, "process_start": process_start(pid), "since": since}

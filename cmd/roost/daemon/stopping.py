@@ -52,6 +52,8 @@ def stop_daemon(
         )
     try:
         send(pid, LEAVE_WORKERS if keep_workers else signal.SIGTERM)
+        # One that somebody halted has to run to heed that.
+        send(pid, signal.SIGCONT)
     except ProcessLookupError:
         return Stopped("The daemon ended by itself just now.", True)
     except PermissionError:
