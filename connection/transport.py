@@ -19,7 +19,7 @@ from sessions.domain.splitter import LineSplitter, LineTooLong
 Dial = Callable[[], Awaitable[LocalStream]]
 """Opens a connection to the daemon. Raises OSError when nobody is there."""
 
-HELLO_TIMEOUT = 3.0
+HELLO_TIMEOUT = 10.0
 _LONGEST_LINE = 256 * 2**20
 _WRITE_TIMEOUT = 10.0
 

@@ -57,6 +57,8 @@ class EchoAgents:
         self.running: dict[ThreadKey, _EchoWorker] = {}
         self.slow: float = 0.0
         """How long an answer takes, in three pieces."""
+        self.go_on: anyio.Event | None = None
+        """What an answer waits for after each piece."""
 
     @asynccontextmanager
     async def __call__(
@@ -254,6 +256,8 @@ class _EchoWorker:
             said["content"] += part
             self.says({"type": "TEXT_MESSAGE_CONTENT", "messageId": id_, "delta": part})
             await anyio.sleep(self.agents.slow / 3)
+            if self.agents.go_on is not None:
+                await self.agents.go_on.wait()
         self.says({"type": "TEXT_MESSAGE_END", "messageId": id_})
 
     def _finish(self, run: str, outcome: dict[str, Any]) -> None:

@@ -147,7 +147,7 @@ class FakeTelegram:
         return [shown.text for shown in self.chats[chat]]
 
     async def until(
-        self, where: Callable[[Shown], bool], chat: int = PERSON, patience: float = 30.0
+        self, where: Callable[[Shown], bool], chat: int = PERSON, patience: float = 120.0
     ) -> Shown:
         """The newest message that fits, once there is one."""
         with anyio.move_on_after(patience):
@@ -161,7 +161,7 @@ class FakeTelegram:
     async def until_text(self, part: str, chat: int = PERSON) -> Shown:
         return await self.until(lambda shown: part in shown.text, chat)
 
-    async def until_true(self, is_so: Callable[[], bool], patience: float = 30.0) -> None:
+    async def until_true(self, is_so: Callable[[], bool], patience: float = 120.0) -> None:
         with anyio.fail_after(patience):
             while not is_so():
                 await self._changed.wait()

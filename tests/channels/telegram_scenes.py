@@ -74,7 +74,7 @@ async def a_telegram_chat(
         )
         async with service.serving(), registry.serving(), anyio.create_task_group() as tasks:
             tasks.start_soon(channel.serve)
-            with anyio.fail_after(60):
+            with anyio.fail_after(300):
                 yield TelegramScene(telegram, agents, project, reports, disk)
             tasks.cancel_scope.cancel()
             registry.hurry()

@@ -66,6 +66,7 @@ async def test_the_channel_runs_beside_a_daemon_and_outlives_it(
         telegram.presses("Approve", asked)
         await telegram.until(lambda s: "Approved by Ada, here" in s.text, patience=PATIENCE)
         await until((project / "out.txt").exists)
+        await until(lambda: reports(machine) == ["connected"])
         status, out, _ = await to_thread.run_sync(machine.run, "status")
         assert (status, "telegram: connected" in out) == (0, True)
         assert (await to_thread.run_sync(machine.run, "stop"))[0] == 0

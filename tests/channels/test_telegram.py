@@ -4,6 +4,8 @@ import base64
 import re
 from pathlib import Path
 
+import anyio
+
 from tests.channels.fake_telegram import (
     GROUP,
     PERSON,
@@ -27,9 +29,10 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 64
 async def test_an_answer_grows_in_one_message(tmp_path: Path) -> None:
     """Edits, at a rate the service allows, and the whole of it at the end."""
     async with a_telegram_chat(tmp_path) as scene:
-        scene.agents.slow = 1.5
+        scene.agents.slow, scene.agents.go_on = 0.6, anyio.Event()
         scene.telegram.writes("a long question")
         shown = await scene.telegram.until(lambda s: s.text.startswith("answ"))
+        scene.agents.go_on.set()
         await scene.telegram.until(lambda s: s is shown and s.text == "answer to a long question")
         assert 1 <= shown.edits <= 3
         assert scene.telegram.texts() == ["answer to a long question"]

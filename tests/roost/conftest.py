@@ -15,7 +15,7 @@ import pytest
 from roost.home import RoostHome
 from sessions.infrastructure.marks import home_mark, marked_processes
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass(slots=True)
@@ -63,7 +63,9 @@ class Machine:
     def log(self) -> list[dict[str, Any]]:
         lines: list[dict[str, Any]] = []
         for file in sorted(self.home.logs.glob("*.log")):
-            lines += [json.loads(line) for line in file.read_text().splitlines()]
+            # Also while it is written: the last line may not be whole yet.
+            whole, _, _ = file.read_text().rpartition("\n")
+            lines += [json.loads(line) for line in whole.splitlines()]
         return lines
 
     def wait_logged(self, event: str) -> None:
@@ -77,6 +79,7 @@ class Machine:
 def machine(tmp_path: Path) -> Generator[Machine]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ROOST_")}
     environ = clean | {"ROOST_HOME": str(tmp_path / "home"), "ROOST_BINDING__PORT": "0"}
+    environ |= {"ROOST_BINDING__HELLO_TIMEOUT": "60s"}
     found = Machine(RoostHome(tmp_path / "home"), environ)
     yield found
     for process in found.started:

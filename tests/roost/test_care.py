@@ -61,7 +61,7 @@ def daemon_that_answers(folder: Path, status: int, body: bytes) -> Generator[Run
             yield file
         finally:
             server.shutdown()
-            thread.join(5)
+            thread.join(60)
 
 
 def said(file: RunFile, token: str | None = "t", trouble: str | None = None) -> str:

@@ -138,7 +138,7 @@ async def run_until_signalled(parts: Parts, signum: signal.Signals = signal.SIGT
     async def run() -> None:
         codes.append(await daemon_of(parts).run())
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             await anyio.wait_all_tasks_blocked()
@@ -183,7 +183,7 @@ async def test_a_second_signal_hurries_the_clients_and_then_the_workers(tmp_path
 async def test_workers_are_told_where_the_daemon_listens(tmp_path: Path) -> None:
     """Their subagents dial in there."""
     daemon = daemon_of(Parts(file_in(tmp_path), fails=True))
-    with pytest.raises(ExceptionGroup), anyio.fail_after(5):
+    with pytest.raises(ExceptionGroup), anyio.fail_after(60):
         await daemon.run()
     assert daemon.worker_environ["ROOST_BINDING__URL"] == "ws://127.0.0.1:1234/ws"
 
@@ -192,13 +192,13 @@ async def test_without_a_port_workers_are_told_of_none(tmp_path: Path) -> None:
     """Not even of the one that this daemon was started with: it is another daemon's."""
     daemon = daemon_of(Parts(file_in(tmp_path), fails=True, number=None))
     daemon.worker_environ["ROOST_BINDING__URL"] = "ws://127.0.0.1:9/ws"
-    with pytest.raises(ExceptionGroup), anyio.fail_after(5):
+    with pytest.raises(ExceptionGroup), anyio.fail_after(60):
         await daemon.run()
     assert "ROOST_BINDING__URL" not in daemon.worker_environ
 
 
 async def test_a_daemon_that_could_not_serve_leaves_no_run_file(tmp_path: Path) -> None:
     parts = Parts(file_in(tmp_path), fails=True)
-    with pytest.raises(ExceptionGroup), anyio.fail_after(5):
+    with pytest.raises(ExceptionGroup), anyio.fail_after(60):
         await daemon_of(parts).run()
     assert not parts.run_file.file.exists()

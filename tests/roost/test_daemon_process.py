@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 from agent.infrastructure.process import process_start
 from roost.version import VERSION
 from tests.roost.conftest import PATIENCE, Machine
+from tests.support.keepers import wait_until
 
 # A worker that answers an open and then does nothing, whatever it is told.
 STUBBORN = """
@@ -41,7 +42,7 @@ def test_a_daemon_that_serves_says_where_in_its_run_file(machine: Machine) -> No
     daemon = machine.daemon()
     record = machine.record()
     started = datetime.fromisoformat(record.pop("started_at"))
-    assert abs(datetime.now(started.tzinfo) - started) < timedelta(minutes=1)
+    assert abs(datetime.now(started.tzinfo) - started) < timedelta(minutes=10)
     assert record == {
         "pid": daemon.pid,
         "process_start": process_start(daemon.pid),
@@ -51,7 +52,7 @@ def test_a_daemon_that_serves_says_where_in_its_run_file(machine: Machine) -> No
         "version": VERSION,
         "protocol_version": 2,
     }
-    socket.create_connection(("127.0.0.1", record["port"]), timeout=5).close()
+    socket.create_connection(("127.0.0.1", record["port"]), timeout=PATIENCE).close()
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
@@ -164,10 +165,11 @@ async def follow_a_stubborn_worker(machine: Machine, tmp_path: Path) -> subproce
     worker.write_text(STUBBORN)
     daemon = machine.daemon(
         ROOST_WORKER__COMMAND=json.dumps([sys.executable, str(worker)]),
-        ROOST_WORKER__STOP_GRACE="60s",
+        ROOST_WORKER__STOP_GRACE="600s",
         ROOST_BINDING__TOKEN="t",
     )
-    async with connect(f"ws://127.0.0.1:{machine.record()['port']}/ws", proxy=None) as client:
+    url = f"ws://127.0.0.1:{machine.record()['port']}/ws"
+    async with connect(url, proxy=None, open_timeout=PATIENCE) as client:
         await client.send('{"type":"browser_hello","token":"t","protocol_version":2}')
         await client.recv()
         opening = {"type": "resume_conversation", "project_dir": str(tmp_path), "id": "c"}
@@ -191,10 +193,10 @@ async def test_status_shows_a_thread_and_a_second_signal_hurries_its_end(
     daemon.send_signal(signal.SIGTERM)
     machine.wait_logged("daemon_stopping")
     daemon.send_signal(signal.SIGTERM)
-    # The grace is a minute; without the hurry this would not be over in time.
+    # The grace is ten minutes; without the hurry this would not be over in time.
     daemon.communicate(timeout=PATIENCE)
     assert daemon.returncode == 0
-    assert process_start(worker_pid) is None
+    wait_until(lambda: process_start(worker_pid) is None)
 
 
 async def test_two_signals_at_once_hurry_too(machine: Machine, tmp_path: Path) -> None:
@@ -264,8 +266,10 @@ def test_logs_prints_and_follows_until_ctrl_c(machine: Machine) -> None:
     code, out, _ = machine.run("logs", "-n", "1")
     assert code == 0
     assert json.loads(out)["event"] == "daemon_stopped"
-    follower = machine.start("logs", "-f", "-n", "0")
+    follower = machine.start("logs", "-f", "-n", "1")
     assert follower.stdout is not None
+    # It has begun to follow.
+    assert json.loads(follower.stdout.readline())["event"] == "daemon_stopped"
     machine.daemon()
     assert json.loads(follower.stdout.readline())["event"] == "daemon_ready"
     follower.send_signal(signal.SIGINT)

@@ -1,6 +1,7 @@
 """Dialling a daemon: the hello that our own clients say."""
 
 import json
+import socket
 
 import pytest
 
@@ -15,16 +16,16 @@ def anyio_backend() -> str:
 
 
 async def test_it_passes_kind_and_version_and_talks_both_ways() -> None:
-    async with binding() as scene, dial("127.0.0.1", scene.port, TOKEN) as socket:
-        assert json.loads(await socket.recv())["type"] == "browser_extension_status"
-        await socket.send('{"type":"list_models"}')
+    async with binding() as scene, dial("127.0.0.1", scene.port, TOKEN) as dialled:
+        assert json.loads(await dialled.recv())["type"] == "browser_extension_status"
+        await dialled.send('{"type":"list_models"}')
         await scene.threads.wait_for(lambda: bool(scene.threads.handled))
         client, frame = scene.threads.handled[0]
         assert isinstance(client, WebSocketClient)
         assert (client.hello.kind, client.hello.protocol_version) == ("desktop", 2)
         assert json.loads(frame) == {"type": "list_models"}
         client.deliver(b'{"type":"models"}', None)
-        assert json.loads(await socket.recv()) == {"type": "models"}
+        assert json.loads(await dialled.recv()) == {"type": "models"}
 
 
 async def test_attributes_do_not_take_the_place_of_what_the_hello_says() -> None:
@@ -46,8 +47,9 @@ async def test_a_wrong_token_is_told_as_what_it_is() -> None:
 
 
 async def test_nobody_there_is_an_error_of_the_system() -> None:
-    async with binding() as scene:
-        port = scene.port
-    with pytest.raises(OSError):
-        async with dial("127.0.0.1", port, TOKEN):
-            pass
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # Nobody listens on it, and nobody else can have it.
+        port = bound.getsockname()[1]
+        with pytest.raises(OSError):
+            async with dial("127.0.0.1", port, TOKEN):
+                pass

@@ -43,7 +43,8 @@ def anyio_backend() -> str:
 
 async def open_thread(machine: Machine, project: Path) -> int:
     """A daemon's thread with a worker. Returns the worker's pid."""
-    async with connect(f"ws://127.0.0.1:{machine.record()['port']}/ws", proxy=None) as client:
+    url = f"ws://127.0.0.1:{machine.record()['port']}/ws"
+    async with connect(url, proxy=None, open_timeout=PATIENCE) as client:
         await client.send('{"type":"browser_hello","token":"t","protocol_version":2}')
         opening = {"type": "resume_conversation", "project_dir": str(project), "id": "c"}
         await client.send(json.dumps(opening))
@@ -75,7 +76,7 @@ async def test_a_plain_stop_ends_the_workers(machine: Machine, tmp_path: Path) -
     code, out, _ = machine.run("stop", **SETTINGS)
     assert (code, "and its workers have stopped" in out) == (0, True)
     assert process_start(worker) is None
-    assert not list(marked_processes(home_mark(machine.home.path)))
+    wait_until(lambda: not list(marked_processes(home_mark(machine.home.path))))
 
 
 async def test_keep_workers_leaves_them_to_the_next_daemon(
@@ -121,15 +122,16 @@ async def test_a_stop_while_a_worker_is_launched_leaves_nothing(
     machine: Machine, tmp_path: Path
 ) -> None:
     machine.daemon(**SETTINGS)
-    async with connect(f"ws://127.0.0.1:{machine.record()['port']}/ws", proxy=None) as client:
+    url = f"ws://127.0.0.1:{machine.record()['port']}/ws"
+    async with connect(url, proxy=None, open_timeout=PATIENCE) as client:
         await client.send('{"type":"browser_hello","token":"t","protocol_version":2}')
         for number in range(4):
             opening = {"type": "resume_conversation", "project_dir": str(tmp_path)}
             await client.send(json.dumps(opening | {"id": f"c{number}"}))
         code, _ = roost(machine, "stop")
     assert code == 0
-    assert not list(marked_processes(home_mark(machine.home.path)))
-    assert not list(machine.home.keepers.glob("*"))
+    wait_until(lambda: not list(marked_processes(home_mark(machine.home.path))))
+    wait_until(lambda: not list(machine.home.keepers.glob("*")))
 
 
 async def test_a_daemon_without_its_run_file_is_named_and_stopped_all_the_same(
@@ -260,6 +262,7 @@ async def test_doctor_repairs_all_that_a_crash_can_leave(machine: Machine, tmp_p
         group.mkdir(parents=True)
         machine.environ["ROOST_WORKER__CONTROL_GROUP"] = str(groups)
         keeper.end(signal.SIGSTOP)
+        wait_until(lambda: any(k.is_halted for k in living_keepers(machine.home)))
         code, out = doctor(machine)
         assert code == 1
         for says in (

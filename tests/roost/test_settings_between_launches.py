@@ -21,7 +21,8 @@ def anyio_backend() -> str:
 
 async def mode_of_a_new_worker(machine: Machine, project: Path, conversation: str) -> str:
     """What is in force there: the answer to a mode that there is not."""
-    async with connect(f"ws://127.0.0.1:{machine.record()['port']}/ws", proxy=None) as client:
+    url = f"ws://127.0.0.1:{machine.record()['port']}/ws"
+    async with connect(url, proxy=None, open_timeout=PATIENCE) as client:
         await client.send('{"type":"browser_hello","token":"t","protocol_version":2}')
         opening = {"project_dir": str(project), "id": conversation}
         await client.send(json.dumps({"type": "resume_conversation"} | opening))

@@ -1,6 +1,5 @@
 """A daemon is killed while a subagent waits for a person: its parent follows it at the next one."""
 
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +10,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from roost.demo.client import TourClient
-from tests.roost.conftest import Machine
+from tests.roost.conftest import PATIENCE, Machine
+from tests.support.ports import a_port_to_keep
 
 TASK = "run echo yes > made.txt"
 
@@ -24,7 +24,8 @@ def anyio_backend() -> str:
 
 @asynccontextmanager
 async def following(port: int, project: Path, thread: str) -> AsyncGenerator[TourClient]:
-    async with connect(f"ws://127.0.0.1:{port}/ws", proxy=None, max_size=None) as socket_:
+    url = f"ws://127.0.0.1:{port}/ws"
+    async with connect(url, proxy=None, max_size=None, open_timeout=PATIENCE) as socket_:
         client = TourClient("desktop", socket_)
         await client.send(type="browser_hello", client="desktop", token="t", protocol_version=2)
         async with anyio.create_task_group() as reading:
@@ -52,12 +53,11 @@ async def test_a_parent_follows_its_child_at_the_next_daemon(
     outlives: str, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With keepers both go on; without, both end, and the child's question is still on disk."""
-    monkeypatch.setattr("roost.demo.client.STEP_TIMEOUT", 90.0)
+    monkeypatch.setattr("roost.demo.client.STEP_TIMEOUT", 180.0)
     project = tmp_path / "project"
     project.mkdir()
     # The workers dial the same address again, so it has to be the same one.
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = a_port_to_keep()
     settings = {
         "ROOST_BINDING__TOKEN": "t",
         "ROOST_BINDING__PORT": str(port),

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,10 @@ def listening_ports(pid: int) -> list[str]:
     files = Path("/proc") / str(pid) / "fd"
     if not files.is_dir():
         return []
-    mine = {str(file.readlink()) for file in files.iterdir()}
+    mine: set[str] = set()
+    for file in files.iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            mine.add(str(file.readlink()))
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return [row[1] for row in lines if row[3] == "0A" and f"socket:[{row[9]}]" in mine]
 
@@ -107,5 +111,9 @@ def test_ctrl_c_ends_the_run_and_is_130(shell: Machine) -> None:
     assert process.stdout.read(1)
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(PATIENCE) == 130
-    (row,) = json.loads(shell.run("list", "--json")[1])
+    # The command does not wait for the end of the run that it has asked for.
+    for _ in range(100):
+        (row,) = json.loads(shell.run("list", "--json")[1])
+        if row["status"] == "idle":
+            break
     assert row["status"] == "idle"

@@ -117,8 +117,9 @@ def test_the_command_says_that_the_record_is_damaged(tmp_path: Path) -> None:
 
 
 def test_two_who_trust_at_the_same_time_both_are_heard(
-    projects: TrustedProjects, tmp_path: Path
+    projects: TrustedProjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("roost.trust._LONGEST_WAIT", 60)
     folders = [str(folder(tmp_path, f"p{n}")) for n in range(20)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(projects.add, folders))

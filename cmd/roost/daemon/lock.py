@@ -17,7 +17,7 @@ from agent.infrastructure.process import is_alive, process_start
 from roost.daemon.run_file import RunFile, Running
 
 # How long the loser of a race waits for the winner to be ready, to be able to name its port.
-_WAIT_FOR_WINNER = 3.0
+_WAIT_FOR_WINNER = 15.0
 _LOOK_EVERY = 0.05
 _TRIES = 3
 

@@ -16,13 +16,15 @@ import anyio.to_thread
 
 from connection.failures import ConnectionFailure
 from connection.local_stream import LocalStream, dial
+from roost.daemon.lock import lock_holder
 from roost.daemon.run_file import DaemonRecord, RunFile, Running
 from roost.home import RoostHome
 
 _START_TIMEOUT = 30.0
 # Another process: there is no event to wait for.
 _LOOK_EVERY = 0.025
-# A daemon that we started and that ended may have lost the race to another one.
+# A daemon that we started and that ended may have lost the race to another one, which is waited
+# for as long as it has the lock.
 _RACE_GRACE = 2.0
 _TAIL = 4096
 
@@ -70,7 +72,11 @@ class OnDemand:
             now = anyio.current_time()
             if ended_at is None and process.poll() is not None:
                 ended_at = now
-            if now > give_up or (ended_at is not None and now > ended_at + _RACE_GRACE):
+            if ended_at is not None and now > ended_at + _RACE_GRACE:
+                if lock_holder(self.home.daemon_lock) is None:
+                    raise DaemonUnreachable(self._why(process.returncode))
+                ended_at = now
+            if now > give_up:
                 raise DaemonUnreachable(self._why(process.returncode))
             await anyio.sleep(_LOOK_EVERY)
 

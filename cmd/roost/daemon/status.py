@@ -19,7 +19,7 @@ from roost.daemon.processes import ProcessInfo
 from roost.daemon.run_file import DaemonRecord, NotRunning, RunFile
 
 _WIDEST_CELL = 60
-_ANSWER_TIMEOUT = 3.0
+_ANSWER_TIMEOUT = 10.0
 _LONGEST_ANSWER = 16 * 2**20
 
 ThreadInfo = Mapping[str, Any]

@@ -25,7 +25,7 @@ from sessions.domain.frames import resume_conversation
 from sessions.domain.keys import ThreadKey
 from sessions.domain.ports import ThreadView
 
-_ANSWER_TIMEOUT = 3.0
+_ANSWER_TIMEOUT = 10.0
 _LONGEST_ANSWER = 16 * 2**20
 # How many frames may wait to be written to the daemon; one that reads nothing is lost.
 _MOST_WAITING = 256
