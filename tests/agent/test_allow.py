@@ -132,7 +132,7 @@ def test_plain_words_are_exactly_what_a_shell_makes_of_them(commands: list[str])
     script = "\n".join(f"x {command}" for _, command in plain)
     told = subprocess.run(
         ["bash", "-c", "x() { printf '%s\\0' x \"$@\"; printf '\\1\\0'; }\n" + script],
-        capture_output=True, check=True, timeout=30,
+        capture_output=True, check=True, timeout=120,
     ).stdout.decode()  # fmt: skip
     calls = [call.split("\0")[:-1] for call in told.split("\1\0")[:-1]]
     assert calls == [words for words, _ in plain]

@@ -126,7 +126,7 @@ async def test_what_comes_meanwhile_waits_and_a_stop_leaves_all_as_it_was() -> N
         scene.model.before_piece = stall
         start = len(scene.lines.lines)
         await scene.send(type="command", id="k", name="compact", args={})
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await begun.wait()
         assert data(await scene.command("get_state"))["isCompacting"] is True
         admitted = data(await scene.command("prompt", text="third", messageId="m3"))

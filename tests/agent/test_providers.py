@@ -152,14 +152,14 @@ def request(*messages: Message, tools: Sequence[ToolSpec] = ()) -> ModelInput:
 
 
 async def pieces_of(model: LanguageModel, wanted: ModelInput | None = None) -> list[Piece]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with model.respond(wanted or request()) as pieces:
             return [piece async for piece in pieces]
 
 
 async def failure_of(model: LanguageModel, got: list[Piece] | None = None) -> ModelFailed:
     found = [] if got is None else got
-    with pytest.raises(ModelFailed) as caught, anyio.fail_after(30):
+    with pytest.raises(ModelFailed) as caught, anyio.fail_after(60):
         async with model.respond(request()) as pieces:
             async for piece in pieces:
                 found.append(piece)

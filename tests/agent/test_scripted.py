@@ -26,7 +26,7 @@ EARLIER = (
 async def answer(*messages: Message) -> list[Piece]:
     model = find_model(DEFAULT_MODEL, {}, counting_ids(), FakeLog())
     request = ModelInput(instructions="", messages=messages, responses={}, tools=())
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with model.respond(request) as pieces:
             return [piece async for piece in pieces]
 

@@ -43,7 +43,7 @@ def has_ended(pid: int) -> bool:
 
 
 async def used(tool: Tool, **arguments: object) -> ToolResult:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await tool.prepare(msgspec.json.encode(arguments)).run()
 
 
@@ -75,16 +75,16 @@ async def test_a_pattern_that_takes_for_ever_is_stopped_and_holds_nobody_up(tmp_
             await anyio.sleep(0.01)
             ticks += 1
 
-    found: ToolResult | None = None
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(tick)
-            grep = Grep(sandbox(tmp_path), Walk(), seconds=0.5)
-            found = await used(grep, pattern="(a|aa)+$|(a+)+$|(.*a){30}$")
-            tasks.cancel_scope.cancel()
-    assert found is not None
-    assert "Stopped after 0.5 seconds" in found.output
-    assert ticks >= 5
+    with anyio.fail_after(60):
+        # A machine that is held up just then says nothing of us.
+        while ticks < 5:
+            ticks = 0
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(tick)
+                grep = Grep(sandbox(tmp_path), Walk(), seconds=0.5)
+                found = await used(grep, pattern="(a|aa)+$|(a+)+$|(.*a){30}$")
+                tasks.cancel_scope.cancel()
+            assert "Stopped after 0.5 seconds" in found.output
 
 
 @pytest.mark.parametrize("pattern", ["(" * 2000 + ")" * 2000, "x" * 5000, "a{1,99999999999}", "[["])
@@ -159,7 +159,7 @@ async def test_a_search_that_nobody_waits_for_any_more_is_left_and_its_program_e
     box, finder = sandbox(tmp_path), Ripgrep(str(slow))
     for tool in (Grep(box, finder, seconds=600), Glob(box, finder)):
         pids: list[int] = []
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(tool.prepare(b'{"pattern": "x"}').run)
                 await until((tmp_path / "pid").exists)

@@ -59,7 +59,7 @@ async def test_a_line_of_sixteen_mebibytes_is_read_whole(pipe: tuple[int, int]) 
         os.close(writing)
 
     found: list[bytes] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anyio.to_thread.run_sync, write)
             async for batch in StdinLines(reading, FakeLog()):
@@ -72,7 +72,7 @@ async def test_a_file_as_stdin_ends_where_it_ends(tmp_path: object) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
     os.write(fd, b"one\ntwo\n")
     os.lseek(fd, 0, os.SEEK_SET)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         assert [batch async for batch in StdinLines(fd, FakeLog())] == [[b"one", b"two"]]
     os.close(fd)
 
@@ -87,7 +87,7 @@ async def test_lines_wait_for_a_slow_reader_in_order_and_the_run_waits_with_them
     assert sum(map(len, lines)) > BACKLOG_FOR_RUNS
     size = sum(len(line) + 1 for line in lines)
     got = bytearray()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(out.serve)
             for line in lines:
@@ -113,7 +113,7 @@ async def test_a_closed_stdout_is_told_and_never_raises(pipe: tuple[int, int]) -
     out = StdoutLines(writing)
     os.close(reading)
     out.write(b"anybody?")
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await out.closed.wait()
         await out.wait_writable()
         await out.flush()
@@ -128,7 +128,7 @@ async def test_a_reader_that_goes_while_lines_wait_ends_the_writer_quietly(
     for _ in range(10):
         out.write(b"x" * 100_000)
     os.close(reading)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await out.serve()
         await out.flush()
     assert out.closed.is_set()

@@ -90,7 +90,7 @@ async def halted(scene: Scene, phase: Phase, halt: Halt) -> int:
     if phase.halts in ("model", "compaction"):
         scene.model.before_piece = after(len(phase.pieces), halt)
     await scene.ask("go", "m-go")
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await halt.reached.wait()
     await anyio.wait_all_tasks_blocked()
     return start

@@ -89,7 +89,7 @@ async def test_a_worker_killed_in_a_command_says_that_its_outcome_is_unknown(
 ) -> None:
     place = a_place(tmp_path)
     async with worker(place, "--mode", "auto") as it:
-        await it.ask("run echo begun >> log; sleep 60 & echo $! > pid; wait", "m1")
+        await it.ask("run echo begun >> log; sleep 600 & echo $! > pid; wait", "m1")
         pid = await _pid_in(place.project / "pid")
         await it.kill()
         await _gone(pid)
@@ -106,7 +106,7 @@ async def test_an_interrupt_ends_the_run_and_the_whole_group_of_its_command(
     """Who is hurt: servers and builds that nobody sees any more keep ports and memory."""
     place = a_place(tmp_path)
     async with worker(place, "--mode", "auto") as it:
-        await it.ask("run sleep 60 & echo $! > pid; wait", "m1")
+        await it.ask("run sleep 600 & echo $! > pid; wait", "m1")
         pid = await _pid_in(place.project / "pid")
         await it.send(type="interrupt")
         finished = await it.wait_end()
@@ -118,7 +118,7 @@ async def test_an_interrupt_ends_the_run_and_the_whole_group_of_its_command(
 async def test_a_snapshot_in_the_middle_of_a_run_holds_the_partial_answer(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     async with worker(place) as it:
-        await it.ask("slow 30", "m1")
+        await it.ask("slow 600", "m1")
         await it.wait_for(lambda line: "word9 " in str(line.get("delta")))
         messages = await it.snapshot()
         streamed = "".join(
@@ -138,8 +138,12 @@ async def test_a_snapshot_in_the_middle_of_a_run_holds_the_partial_answer(tmp_pa
 async def test_the_end_of_stdin_lets_a_command_finish_and_then_ends(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     async with worker(place, "--mode", "auto") as it:
-        await it.ask("run echo begun > log; sleep 1; echo ended >> log", "m1")
+        goes_on = "until test -e go; do sleep 0.05; done; sleep 0.5"
+        await it.ask(f"run echo begun > log; {goes_on}; echo ended >> log", "m1")
         await until((place.project / "log").exists)
+        assert it.process.stdin is not None
+        await it.process.stdin.aclose()
+        (place.project / "go").touch()
         assert await it.end_stdin() == 0
         finished = await it.wait_end()
         assert finished["outcome"] == {"type": "cancelled"}
@@ -149,7 +153,7 @@ async def test_the_end_of_stdin_lets_a_command_finish_and_then_ends(tmp_path: Pa
 async def test_sigterm_ends_at_once_and_cleanly(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     async with worker(place, "--mode", "auto") as it:
-        await it.ask("run sleep 60 & echo $! > pid; wait", "m1")
+        await it.ask("run sleep 600 & echo $! > pid; wait", "m1")
         pid = await _pid_in(place.project / "pid")
         it.process.send_signal(signal.SIGTERM)
         assert (await it.wait_end())["outcome"] == {"type": "cancelled"}
@@ -170,7 +174,7 @@ def test_a_reader_that_is_gone_is_an_end_like_any_other(tmp_path: Path) -> None:
     )
     assert process.stdin and process.stdout
     try:
-        message = {"id": "m1", "role": "user", "content": "slow 100"}
+        message = {"id": "m1", "role": "user", "content": "slow 1000"}
         frame = {"type": "run_agent_input", "input": {"messages": [message]}}
         process.stdin.write(msgspec.json.encode(frame) + b"\n")
         process.stdin.flush()
@@ -205,7 +209,7 @@ async def test_rubbish_on_stdin_is_ignored_and_counted(tmp_path: Path) -> None:
         assert "malformed" in str((await it.next_line())["message"])
         await it.ask("help", "m1")
         assert (await it.wait_end())["outcome"] == {"type": "success"}
-        assert it.stderr.count(b"stdin_line_ignored") == 6
+        await until(lambda: it.stderr.count(b"stdin_line_ignored") == 6)
 
 
 async def test_a_disk_that_fills_up_ends_the_run_and_not_the_worker(tmp_path: Path) -> None:

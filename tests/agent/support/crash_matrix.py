@@ -18,6 +18,7 @@ import select
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from roost.headless import opened
 from roost.headless.main import run
 from roost.headless.options import Options
 from roost.pad.warm_up import warm_up
+from sessions.infrastructure.descendants import become_subreaper
 
 Moment = Literal["before", "torn", "after"]
 Line = dict[str, Any]
@@ -37,7 +39,7 @@ PROMPTS = (
 )
 EFFECTS = ("one", "two")
 # A life takes a few tenths of a second; this is for a machine that does other things too.
-_PATIENCE = 30.0
+_PATIENCE = 180.0
 
 
 class Died(Exception):
@@ -122,6 +124,10 @@ class Life:
         _, status = os.waitpid(self.pid, 0)
         os.close(self.stdout)
         self.was_killed = os.WIFSIGNALED(status)
+        # Its command ends with it, in its own time, which the next life must not meet.
+        with suppress(ChildProcessError):
+            while True:
+                os.waitpid(-1, 0)
 
 
 def begin(folder: Path, fault: Fault | None) -> Life:
@@ -238,6 +244,7 @@ def told(lines: list[Line]) -> set[str]:
 def main(folder: Path, moment: Moment, first: int, step: int) -> None:
     warm_up()
     gc.freeze()
+    become_subreaper()
     for place in range(first, 1000, step):
         here = folder / str(place)
         # Where a line was torn, the life after it dies too: in the writes that clean up.

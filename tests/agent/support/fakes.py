@@ -102,7 +102,7 @@ class FakeLines:
         self._changed.set()
 
     async def wait_for(self, is_it: Callable[[Line], bool], start: int = 0) -> Line:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while True:
                 for line in self.lines[start:]:
                     if is_it(line):

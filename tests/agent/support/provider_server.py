@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_LONGEST_HOLD = 20
+_LONGEST_HOLD = 120
 
 
 @dataclass(frozen=True, slots=True)

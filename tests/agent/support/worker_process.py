@@ -16,7 +16,7 @@ from anyio.abc import Process
 from tests.agent.support.fakes import Line
 
 # A real process imports a real library on a machine that does other things too.
-PATIENCE = 60
+PATIENCE = 180
 
 
 @dataclass(slots=True)
