@@ -63,7 +63,7 @@ class FakeThreads:
         return [frame for _, frame in self.handled]
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while not condition():
                 self._news = anyio.Event()
                 await self._news.wait()

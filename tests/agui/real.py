@@ -22,7 +22,7 @@ from sessions.registry import Registry
 from tests.agui.scenes import TOKEN
 
 # Real processes: a worker's start takes a second on a busy machine.
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ async def a_real_daemon(tmp_path: Path, **settings: str) -> AsyncGenerator[RealD
     project = tmp_path / "project"
     project.mkdir()
     environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOST_")}
-    environ |= {"ROOST_HOME": str(home.path), "ROOST_BINDING__TOKEN": TOKEN, **settings}
+    environ |= {"ROOST_HOME": str(home.path), "ROOST_BINDING__TOKEN": TOKEN}
+    environ |= {"ROOST_BINDING__HELLO_TIMEOUT": "60s", **settings}
     loaded = load_daemon(environ, home)
     container = DaemonContainer(
         home=home,

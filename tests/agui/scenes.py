@@ -13,8 +13,12 @@ from websockets.exceptions import ConnectionClosed
 from agui.browser_relay import ExtensionRelay
 from agui.server import Binding, listen
 from agui.settings import BindingSettings
+from agui.uvicorn_protocol import BindingWebSocket
+from agui.websocket_client import WebSocketClient
+from agui.wire import TransportWire
 from sessions.domain.ports import Client
 from tests.agui.fakes import FakeThreads
+from tests.support.time import later
 
 MIB = 2**20
 TOKEN = "t0ken-t0ken"
@@ -40,7 +44,7 @@ class Scene:
             "max_size": None,
             "proxy": None,
             "ping_interval": None,
-            "open_timeout": 30,
+            "open_timeout": 120,
             "close_timeout": 0.2,
         }
         async with connect(self.url, **(defaults | options)) as socket:
@@ -74,14 +78,14 @@ def hello(**members: Any) -> str:
 
 async def said(socket: ClientConnection) -> str:
     """The next frame, in time."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         return cast(str, await socket.recv())
 
 
 async def closing(socket: ClientConnection) -> tuple[list[str], int | None]:
     """Everything that still comes, and the code the server closed with (None: without a frame)."""
     frames: list[str] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         while True:
             try:
                 frames.append(cast(str, await socket.recv()))
@@ -89,10 +93,32 @@ async def closing(socket: ClientConnection) -> tuple[list[str], int | None]:
                 return frames, exc.rcvd.code if exc.rcvd else None
 
 
+def _connection_of(client: Client) -> BindingWebSocket:
+    assert isinstance(client, WebSocketClient)
+    assert isinstance(client.wire, TransportWire)
+    return client.wire.connection
+
+
+async def pinged(client: Client, interval: float) -> None:
+    """Let so much time pass, and with it the server's next ping go out."""
+    connection = _connection_of(client)
+    before = connection.ping_sent_at
+    later(interval)
+    while connection.ping_sent_at == before:  # noqa: ASYNC110 (the server library tells nobody)
+        await anyio.sleep(0.001)
+
+
+async def answered(client: Client) -> None:
+    """Wait for the answer to a ping."""
+    connection = _connection_of(client)
+    while connection.pending_ping_payload is not None:  # noqa: ASYNC110
+        await anyio.sleep(0.001)
+
+
 @asynccontextmanager
 async def binding(threads: FakeThreads | None = None, **changed: Any) -> AsyncGenerator[Scene]:
     threads = threads or FakeThreads()
-    settings = replace(BindingSettings(token=TOKEN, port=0), **changed)
+    settings = replace(BindingSettings(token=TOKEN, port=0, hello_timeout=60.0), **changed)
     relay = ExtensionRelay(longest_result=MIB)
     with listen(settings.port) as listener:
         async with Binding(threads, settings, "9.9.9", relay).serving(listener) as port:

@@ -56,7 +56,7 @@ async def test_two_workers_ask_and_the_browser_sees_the_second_after_the_first(
         first = await browses(daemon, one, "one")
         asked = await extension.until("browser_command", since=0)
         assert asked == {
-            "type": "browser_command", "id": "one-1", "action": "tabs", "timeout_ms": 20_000,
+            "type": "browser_command", "id": "one-1", "action": "tabs", "timeout_ms": 300_000,
         }  # fmt: skip
         second = await browses(daemon, two, "two")
         await two.until("RUN_STARTED", since=second)

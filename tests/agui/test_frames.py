@@ -126,7 +126,7 @@ async def test_a_frame_in_fragments_over_the_limit_closes_with_1009() -> None:
             yield "x" * 2_000
 
     async with binding(max_frame_bytes=100_000) as scene, scene.client() as socket:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             with suppress(ConnectionClosed):
                 await socket.send(pieces())
         assert await closing(socket) == ([], 1009)
@@ -168,6 +168,6 @@ async def test_stopping_writes_what_waits_then_closes_with_1001_and_detaches() -
             tasks.start_soon(read)
             client.deliver(b"{}", live(1))
             client.end()  # type: ignore[attr-defined] # pyright: ignore
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await ended.wait()
     assert scene.threads.detached == [client]

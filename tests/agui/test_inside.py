@@ -69,7 +69,7 @@ async def test_a_workers_token_is_no_token_for_http() -> None:
                 b"GET /status HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer w\r\n\r\n"
                 % scene.port
             )
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 assert (await stream.receive()).startswith(b"HTTP/1.1 401 ")
 
 
@@ -87,7 +87,7 @@ DIALLER = """
 import json, sys
 from websockets.sync.client import connect
 url, token = sys.argv[1:]
-with connect(url, proxy=None) as socket:
+with connect(url, proxy=None, open_timeout=60) as socket:
     socket.send(json.dumps({"type": "browser_hello", "client": "desktop", "token": token}))
     try:
         socket.recv()
@@ -116,7 +116,7 @@ async def a_command_of_a_worker(
     finally:
         process.stdin.close()
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 @needs_proc
@@ -140,7 +140,7 @@ async def test_what_a_worker_that_is_gone_has_left_behind_does_not_get_in() -> N
         async with a_command_of_a_worker(
             scene, ROOST_WORKER_TOKEN="gone", ROOST_BINDING__URL=scene.url
         ) as process:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 code = await anyio.to_thread.run_sync(process.wait)
             assert code == 7
         assert scene.threads.handled == []
@@ -162,7 +162,7 @@ async def test_many_that_come_at_once_share_a_look(monkeypatch: pytest.MonkeyPat
     async def ask(port: int) -> None:
         found.append(await peers.inside(port))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for _ in range(50):
                 tasks.start_soon(ask, 7)

@@ -84,10 +84,10 @@ async def an_api(
     relay = ExtensionRelay(MIB)
     settings = BindingSettings(token=TOKEN, port=0, write_timeout=write_timeout)
     binding = Binding(threads, settings, "9", relay, panel)
-    with anyio.fail_after(30), listen(0) as listener:
+    with anyio.fail_after(120), listen(0) as listener:
         async with binding.serving(listener) as port:
             base = f"http://127.0.0.1:{port}"
-            async with httpx2.AsyncClient(base_url=base, trust_env=False, timeout=20) as http:
+            async with httpx2.AsyncClient(base_url=base, trust_env=False, timeout=60) as http:
                 scene = Scene(port, threads, relay)
                 yield ApiScene(http, threads, catalogue, store, panel, scene)
 

@@ -53,7 +53,7 @@ class MadeUp:
             out.write((head if out.tell() == 0 else "") + row + "\n")
 
     def origins(self, deadline: float | None = None) -> dict[int, Origin]:
-        until = time.monotonic() + 5 if deadline is None else deadline
+        until = time.monotonic() + 60 if deadline is None else deadline
         return ProcessTree(frozenset({100}), PORT, until, self.folder).origins()
 
 
@@ -143,7 +143,7 @@ def test_a_look_has_a_deadline(machine: MadeUp) -> None:
 
 
 def test_without_proc_nobody_is_recognised(tmp_path: Path) -> None:
-    tree = ProcessTree(frozenset({1}), PORT, time.monotonic() + 5, tmp_path / "none")
+    tree = ProcessTree(frozenset({1}), PORT, time.monotonic() + 60, tmp_path / "none")
     assert tree.origins() == {}
 
 
@@ -157,8 +157,8 @@ sys.stdin.read()
 WORKERS = {
     "direct": '"$1" -c "$2" "$3"',
     "in a pipeline": '"$1" -c "$2" "$3" | cat',
-    "orphaned": '( "$1" -c "$2" "$3" <&3 & ) 3<&0; exec sleep 30',
-    "in a session of its own": '( setsid "$1" -c "$2" "$3" <&3 & ) 3<&0; exec sleep 30',
+    "orphaned": '( "$1" -c "$2" "$3" <&3 & ) 3<&0; exec sleep 600',
+    "in a session of its own": '( setsid "$1" -c "$2" "$3" <&3 & ) 3<&0; exec sleep 600',
 }
 
 
@@ -180,7 +180,7 @@ def dialled(script: str, port: int, environ: dict[str, str]) -> Generator[tuple[
     finally:
         worker.stdin.close()
         worker.kill()
-        worker.wait(10)
+        worker.wait(60)
         worker.stdout.close()
 
 
@@ -197,7 +197,7 @@ def test_a_real_command_of_a_worker_is_recognised(how: str) -> None:
             dialled(WORKERS[how], port, marks) as (worker, client_port),
             socket.create_connection(("127.0.0.1", port)) as person,
         ):
-            tree = ProcessTree(frozenset({worker}), port, time.monotonic() + 5)
+            tree = ProcessTree(frozenset({worker}), port, time.monotonic() + 60)
             found = tree.origins()
             assert found[client_port] == ("t0k" if how == "in a session of its own" else worker)
             assert person.getsockname()[1] not in found

@@ -210,7 +210,7 @@ async def upgrade(app: Any, first: str, route: str = "/ws", **headers: str | Non
         if message["type"] == "websocket.send":
             said_welcome.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await app(scope, receive, send)
     if sent[0]["type"] == "websocket.http.response.start":
         return str(sent[0]["status"])

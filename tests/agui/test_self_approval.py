@@ -10,7 +10,7 @@ from tests.agui.real import RealDaemon, a_real_daemon, end_of_run
 from tests.agui.scenes import TOKEN
 
 # It opens the thread that waits, sends an approval for whatever it waits for, and tells what it
-# was answered.
+# was answered, until both were refused.
 CULPRIT = """
 import json, os, sys
 from websockets.sync.client import connect
@@ -21,17 +21,20 @@ frames = [
     {"type": "run_agent_input", "input": {"messages": [],
         "resume": [{"interruptId": interrupt, "status": "resolved"}]}},
 ]
-with connect(url, proxy=None, open_timeout=10) as socket:
+with connect(url, proxy=None, open_timeout=60) as socket:
     hello = {"type": "browser_hello", "client": "desktop", "token": token}
     socket.send(json.dumps({**hello, "protocol_version": 2}))
     for frame in frames:
         socket.send(json.dumps(frame))
-    while True:
+    refused = 0
+    while refused < len(frames):
         try:
-            print(json.loads(socket.recv(timeout=2))["type"], flush=True)
+            told = json.loads(socket.recv(timeout=60))["type"]
         except Exception as exc:
             print(type(exc).__name__, flush=True)
             break
+        print(told, flush=True)
+        refused += told == "RUN_ERROR"
 """
 
 # The same over HTTP: it answers, it reads along, it stops.
@@ -49,7 +52,7 @@ for what in ("run", "connect"):
     headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
     request = Request(base + what, json.dumps(given).encode(), headers)
     try:
-        print(build_opener(ProxyHandler({})).open(request, timeout=10).read(), flush=True)
+        print(build_opener(ProxyHandler({})).open(request, timeout=60).read(), flush=True)
     except HTTPError as exc:
         print(exc.code, json.load(exc)["code"], flush=True)
 """

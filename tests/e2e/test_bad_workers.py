@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ async def test_a_worker_that_ends_before_it_answered_is_told_at_once(
             assert "runId" not in error
             for event in client.events:
                 if event["type"] == "CHILD":
-                    os.kill(event["pid"], signal.SIGKILL)
+                    with suppress(ProcessLookupError):
+                        os.kill(event["pid"], signal.SIGKILL)
         await still_serves(place)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Terminal:
@@ -65,7 +65,7 @@ class Terminal:
             ["tmux", "-S", str(self._socket), *arguments],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
             check=True,
         )
         return done.stdout
@@ -88,7 +88,7 @@ def terminal(tmp_path: Path) -> Generator[Terminal]:
         made.close()
         stop = [sys.executable, "-m", "roost", "stop"]
         environ = {**os.environ, "ROOST_HOME": str(home)}
-        subprocess.run(stop, env=environ, capture_output=True, timeout=60, check=False)
+        subprocess.run(stop, env=environ, capture_output=True, timeout=PATIENCE, check=False)
 
 
 def test_a_person_talks_approves_loses_the_daemon_and_goes_on(terminal: Terminal) -> None:
@@ -103,7 +103,7 @@ def test_a_person_talks_approves_loses_the_daemon_and_goes_on(terminal: Terminal
     terminal.wait_for(lambda shown: "reconnecting" not in shown and "still here" in shown)
     terminal.types("Enter")
     terminal.wait_for_words("> still here")
-    shown = terminal.wait_for_words("ready")
+    shown = terminal.wait_for(lambda shown: "You said: still here" in shown and "ready" in shown)
     assert shown.count("Bash worked") == 1
     terminal.types("C-c")
     shown = terminal.wait_for_words("left with 0")

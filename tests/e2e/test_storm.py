@@ -21,10 +21,10 @@ async def test_cut_clients_show_what_the_worker_says_after_every_run(tmp_path: P
     home.path.mkdir()
     project.mkdir()
     cuts = compared = conversations = 0
-    with anyio.fail_after(90):
+    with anyio.fail_after(300):
         async with a_daemon(home, **SETTINGS) as daemon:
             # On a busy machine clients come back so late that one conversation is not enough.
-            while cuts < 100:
+            while cuts < 100 or compared < 60:
                 conversations += 1
                 name = f"storm-{conversations}"
                 storm = Storm(daemon, str(project), name, 200, random.Random(conversations))
@@ -32,4 +32,3 @@ async def test_cut_clients_show_what_the_worker_says_after_every_run(tmp_path: P
                 assert storm.wrong == []
                 cuts += storm.cuts
                 compared += storm.runs_compared
-    assert compared >= 60

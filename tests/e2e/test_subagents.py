@@ -22,7 +22,6 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many processes on a busy machine: nothing here is asserted about time."""
-    monkeypatch.setattr("tests.agui.real.PATIENCE", 180.0)
     monkeypatch.setattr("roost.demo.client.STEP_TIMEOUT", 120.0)
 
 

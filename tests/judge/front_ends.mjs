@@ -46,7 +46,7 @@ async function copilot() {
     tools: tools.map((tool) => ({ ...tool, parameters: z.object({}), handler: async () => "painted" })),
   });
   await new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error("no runtime")), 30000);
+    const late = setTimeout(() => reject(new Error("no runtime")), 120000);
     const look = () => core.getAgent("default") && (clearTimeout(late), resolve());
     core.subscribe({ onRuntimeConnectionStatusChanged: look, onAgentsChanged: look });
     look();

@@ -27,7 +27,7 @@ from roost.panel.daemon_side import sign_in_link
 
 CHROMIUM = shutil.which("chromium")
 # Real processes on a machine that others use, too.
-PATIENCE = 30.0
+PATIENCE = 120.0
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 
 _FLAGS = [
@@ -54,6 +54,7 @@ class PanelDaemon:
     def start(self) -> None:
         environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOST_")}
         environ |= {"ROOST_HOME": str(self.home.path), "ROOST_BINDING__PORT": str(self.port)}
+        environ |= {"ROOST_BINDING__HELLO_TIMEOUT": "60s"}
         if self.worker is not None:
             environ["ROOST_WORKER__COMMAND"] = self.worker
         self.process = subprocess.Popen(
@@ -143,13 +144,13 @@ class OtherClient:
 
 
 @contextmanager
-def a_daemon(root: Path, *, staged: bool = False) -> Generator[PanelDaemon]:
+def a_daemon(root: Path, *, staged: bool = False, port: int = 0) -> Generator[PanelDaemon]:
     home = RoostHome(root / "home")
     project = root / "garden"
     home.path.mkdir(mode=0o700, parents=True)
     project.mkdir()
     command = [sys.executable, str(Path(__file__).with_name("staged_worker.py"))]
-    daemon = PanelDaemon(home, project, json.dumps(command) if staged else None)
+    daemon = PanelDaemon(home, project, json.dumps(command) if staged else None, port)
     daemon.start()
     try:
         yield daemon
@@ -161,7 +162,9 @@ def a_daemon(root: Path, *, staged: bool = False) -> Generator[PanelDaemon]:
 def a_browser() -> Generator[Browser]:
     assert CHROMIUM is not None
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=_FLAGS, timeout=PATIENCE * 1000
+        )
         try:
             yield browser
         finally:
@@ -214,6 +217,7 @@ def a_panel(
         reduced_motion="reduce",
         permissions=["clipboard-read", "clipboard-write"],
     )
+    context.set_default_timeout(PATIENCE * 1000)
     page = context.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -27,7 +27,7 @@ def npx(*command: str) -> None:
     environ = os.environ | {"CI": "1", "NO_COLOR": "1"}
     done = subprocess.run(
         ["npx", "--no-install", *command],
-        cwd=_SOURCES, env=environ, capture_output=True, text=True, timeout=120, check=False,
+        cwd=_SOURCES, env=environ, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 

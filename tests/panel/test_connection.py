@@ -3,17 +3,24 @@
 from collections.abc import Generator
 
 import pytest
-from playwright.sync_api import Browser, WebSocketRoute, expect
+from playwright.sync_api import Browser, Locator, WebSocketRoute, expect
 
 from tests.panel.conftest import Stage
 from tests.panel.scene import Panel, PanelDaemon, a_daemon, a_panel
+from tests.support.ports import a_port_to_keep
 
 
 @pytest.fixture(scope="module")
 def doomed(tmp_path_factory: pytest.TempPathFactory) -> Generator[PanelDaemon]:
     """A daemon that tests kill, and whose sessions they end."""
-    with a_daemon(tmp_path_factory.mktemp("doomed").resolve()) as daemon:
+    folder = tmp_path_factory.mktemp("doomed").resolve()
+    with a_daemon(folder, port=a_port_to_keep()) as daemon:
         yield daemon
+
+
+def words_of(answer: Locator) -> list[str]:
+    """Those that are counted."""
+    return [word for word in answer.inner_text().split() if word.startswith("word")]
 
 
 def test_a_connection_that_is_cut_in_mid_run_loses_and_doubles_nothing(panel: Panel) -> None:
@@ -30,7 +37,7 @@ def test_a_connection_that_is_cut_in_mid_run_loses_and_doubles_nothing(panel: Pa
 
     page.route_web_socket("**/ws", keep)
     panel.open_thread("cut")
-    panel.say("slow 50")
+    panel.say("slow 1800")
     answer = page.locator(".answered").last
     expect(answer).to_contain_text("word5")
     # It stays down until that was seen: the first attempt would come through at once.
@@ -39,11 +46,13 @@ def test_a_connection_that_is_cut_in_mid_run_loses_and_doubles_nothing(panel: Pa
     expect(page.get_by_text("not connected, trying again")).to_be_visible()
     is_down = False
     expect(page.locator(".answered.is-open")).to_be_visible()
-    expect(answer).to_contain_text("word50")
+    seen = len(words_of(answer))
+    expect(answer).to_contain_text(f"word{seen + 5}")
+    page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.locator(".answered.is-open")).to_have_count(0)
-    words = [word for word in answer.inner_text().split() if word.startswith("word")]
-    assert words == [f"word{number}" for number in range(1, 51)]
-    assert len(sockets) == 2
+    words = words_of(answer)
+    assert words == [f"word{number}" for number in range(1, len(words) + 1)]
+    assert len(sockets) > 1
 
 
 def test_a_page_outlives_the_daemon_and_is_right_afterwards(
@@ -62,8 +71,10 @@ def test_a_page_outlives_the_daemon_and_is_right_afterwards(
         panel.say("think of breakfast")
         expect(page.locator(".is-pending")).to_contain_text("sent when connected")
         expect(page.get_by_role("button", name="Approve")).to_be_disabled()
+        expect(page.get_by_role("button", name="Try now")).to_be_visible()
         daemon.start()
-        page.get_by_role("button", name="Try now").click()
+        # It may come back by itself before anybody has found the button.
+        page.evaluate("document.querySelector('.connection button')?.click()")
         expect(page.get_by_text("Not connected", exact=True)).to_have_count(0)
         expect(page.get_by_label("1 waiting")).to_be_visible()
         expect(page.get_by_label("Waiting messages")).to_contain_text("think of breakfast")
@@ -83,12 +94,10 @@ def test_a_silent_connection_is_taken_for_a_dead_one(stage: Stage, browser: Brow
     with a_panel(browser, stage.daemon, clock=True) as panel:
         page = panel.page
         expect(page.locator(".connection")).to_have_count(0)
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.clock.fast_forward("10:00:00")
-        page.clock.run_for(20_000)
+        with page.expect_request("**/api/feed"):
+            page.clock.fast_forward("10:00:00")
+            page.clock.run_for(20_000)
         expect(page.locator(".connection")).to_have_count(0)
-        assert any(url.endswith("/api/feed") for url in asked)
 
 
 def test_who_is_not_signed_in_is_told_how(stage: Stage, browser: Browser) -> None:

@@ -39,9 +39,9 @@ def test_the_list_tells_who_runs_who_waits_and_who_failed(stage: Stage, panel: P
     page = panel.page
     sections = page.locator(".sidebar section")
     with stage.daemon.client("runs") as runs, stage.daemon.client("waits") as waits:
-        runs.say("slow 60")
+        runs.say("slow 6000")
         running = sections.filter(has_text="Running").locator("[data-row]")
-        expect(running).to_contain_text("slow 60")
+        expect(running).to_contain_text("slow 6000")
         expect(running).to_contain_text("running")
         waits.say("run true")
         asked = waits.asked()
@@ -155,16 +155,17 @@ def test_two_browsers_on_one_thread_show_the_same(stage: Stage, panel: Panel) ->
     with a_panel(stage.browser, stage.daemon, phone=True) as phone:
         panel.open_thread("shared")
         phone.open_thread("shared")
-        panel.say("slow 40")
+        panel.say("slow 4000")
         for page in (panel.page, phone.page):
-            expect(page.locator(".said")).to_have_text("slow 40")
-            expect(page.locator(".answered.is-open")).to_be_visible()
+            expect(page.locator(".said")).to_have_text("slow 4000")
+            expect(page.locator(".answered.is-open")).to_contain_text("word3")
+        phone.page.get_by_role("button", name="Stop", exact=True).click()
         for page in (panel.page, phone.page):
             expect(page.locator(".answered.is-open")).to_have_count(0)
         texts = [page.locator(".transcript").inner_text() for page in (panel.page, phone.page)]
         assert texts[0] == texts[1]
         phone.shoot("phone-thread")
         phone.page.get_by_label("Back to the list").click()
-        expect(phone.page.locator("[data-row]").filter(has_text="slow 40")).to_be_visible()
+        expect(phone.page.locator("[data-row]").filter(has_text="slow 4000")).to_be_visible()
         expect(phone.page.locator(".thread")).to_have_count(0)
         phone.shoot("phone-list")

@@ -69,10 +69,11 @@ def test_text_and_code_are_copied_as_they_were_written(staged: Panel) -> None:
     page = staged.page
     staged.open_thread("rich")
     page.locator(".markdown").get_by_label("Copy code").click()
-    code = page.evaluate("navigator.clipboard.readText()")
-    assert code.startswith("def liters(beds: dict[str, int]) -> int:\n    # one can is ten\n")
+    copied = "start => navigator.clipboard.readText().then(text => text.startsWith(start))"
+    code = "def liters(beds: dict[str, int]) -> int:\n    # one can is ten\n"
+    page.wait_for_function(copied, arg=code)
     page.get_by_label("Copy answer").last.click()
-    assert page.evaluate("navigator.clipboard.readText()").startswith("## What I found\n")
+    page.wait_for_function(copied, arg="## What I found\n")
 
 
 def test_hostile_text_is_shown_as_text(staged: Panel) -> None:

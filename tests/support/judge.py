@@ -74,7 +74,7 @@ def judged(*recordings: Recording) -> dict[str, Verdict]:
         input=json.dumps(given),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     verdicts = {v["name"]: Verdict(**v) for v in json.loads(done.stdout)}

@@ -7,6 +7,7 @@ import json
 import random
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +53,15 @@ class Storm:
         async with self._connected() as socket:
             content = {"id": "go", "role": "user", "content": f"storm {runs}"}
             await _send(socket, type="run_agent_input", input={"messages": [content]})
+            await self._watch(socket)
+        # One that did not keep up was cut off as anybody is.
+        while not self.over.is_set():
+            async with self._connected() as socket:
+                await self._watch(socket)
+
+    async def _watch(self, socket: ClientConnection) -> None:
+        """Until the connection ends, or the worker has said all, which it says at an open, too."""
+        with suppress(ConnectionClosed):
             async for frame in socket:
                 if json.loads(frame)["type"] == "storm_over":
                     self.over.set()
@@ -110,7 +120,7 @@ class _Following:
     def __init__(self, storm: Storm) -> None:
         self._storm = storm
         url = f"ws://127.0.0.1:{storm.daemon.port}/ws"
-        self._connect = connect(url, max_size=None, proxy=None, close_timeout=0.1)
+        self._connect = connect(url, max_size=None, proxy=None, open_timeout=60, close_timeout=0.1)
 
     async def __aenter__(self) -> ClientConnection:
         socket = await self._connect.__aenter__()

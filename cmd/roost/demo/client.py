@@ -15,7 +15,7 @@ from roost.dialling import dial
 Event = dict[str, Any]
 
 # A worker's first answer takes well under a second; on a machine that is busy it may take long.
-STEP_TIMEOUT = 20.0
+STEP_TIMEOUT = 60.0
 
 
 class NotAsPromised(Exception):

@@ -24,7 +24,7 @@ from connection.shapes import Snapshot
 from roost.demo.client import STEP_TIMEOUT, NotAsPromised
 from sessions.domain.keys import ConversationId, ThreadKey
 
-_WORDS = 25
+_CUTS = 6
 _CUT_EVERY = 4
 
 
@@ -37,6 +37,8 @@ class _Screen:
     events: int = 0
     cuts: int = 0
     returns: int = 0
+    is_back: anyio.Event = field(default_factory=anyio.Event)
+    """It was cut as often as it was to be, came back each time, and was told more."""
 
     def __call__(self, event: ConnectionEvent) -> None:
         match event:
@@ -44,10 +46,7 @@ class _Screen:
                 told = json.loads(line)
                 if told["type"] == "TEXT_MESSAGE_CONTENT":
                     self.words += told["delta"].split()
-                    self.events += 1
-                    if self.events % _CUT_EVERY == 0:
-                        self.cuts += 1
-                        self.cut()
+                    self._count()
             case (
                 SessionResynced(snapshot=Snapshot() as snapshot)
                 | SessionReplaced(snapshot=snapshot)
@@ -57,6 +56,16 @@ class _Screen:
                 self.returns += 1
             case _:
                 pass
+
+    def _count(self) -> None:
+        self.events += 1
+        if self.returns < self.cuts or self.events < _CUT_EVERY * (self.cuts + 1):
+            return
+        if self.cuts == _CUTS:
+            self.is_back.set()
+        else:
+            self.cuts += 1
+            self.cut()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +94,11 @@ async def lose_and_return(socket: str, project_dir: Path, conversation_id: str) 
     key = ThreadKey(str(project_dir), ConversationId(conversation_id))
     with anyio.move_on_after(STEP_TIMEOUT):
         async with connection.attached(key):
-            await connection.prompt_and_wait(f"slow {_WORDS}")
+            # Longer than anybody waits: it is stopped when all has been seen.
+            await connection.prompt("slow 600")
+            await screen.is_back.wait()
+            await connection.abort()
+            await connection.wait_for_idle()
             said = _answer(await connection.get_initial_snapshot())
         return _counted(screen, said)
     raise NotAsPromised(f"after {screen.cuts} cuts the run did not come to its end in time")

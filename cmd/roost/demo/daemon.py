@@ -18,8 +18,9 @@ from anyio.abc import Process
 from roost.demo.client import NotAsPromised
 from roost.home import RoostHome
 
-_START_TIMEOUT = 20.0
-_END_TIMEOUT = 40.0
+_START_TIMEOUT = 60.0
+_END_TIMEOUT = 60.0
+_ANSWER_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class TourDaemon:
             return await self.process.wait()
 
     def _status(self) -> dict[str, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_TIMEOUT)
         try:
             connection.request("GET", "/status", headers={"Authorization": f"Bearer {self.token}"})
             return dict(json.loads(connection.getresponse().read()))

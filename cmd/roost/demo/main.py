@@ -163,7 +163,8 @@ class _Tour:
         self, daemon: TourDaemon, desktop: TourClient, phone: TourClient
     ) -> None:
         self.says("The desktop's connection is cut in the middle of a run")
-        mark, other = await desktop.say("slow 25", "m-slow"), len(phone.events)
+        # Longer than anybody waits: it is stopped when all has been seen.
+        mark, other = await desktop.say("slow 600", "m-slow"), len(phone.events)
         for _ in range(5):
             event = await desktop.until("TEXT_MESSAGE_CONTENT", since=mark)
             mark = desktop.events.index(event, mark) + 1
@@ -174,9 +175,14 @@ class _Tour:
             snapshot = await back.open(str(self.project), _THREAD)
             partial = _text_of(snapshot["messages"][-1])
             self.expect(bool(partial), "the snapshot holds the words so far")
+            since = len(back.events)
             self.checked(f"back again, it is shown the {len(partial.split())} words so far ...")
-            await _finished(back, 0)
-            await _finished(phone, other)
+            for _ in range(5):
+                event = await back.until("TEXT_MESSAGE_CONTENT", since=since)
+                since = back.events.index(event, since) + 1
+            await phone.send(type="interrupt")
+            await back.until("RUN_FINISHED", since=since)
+            await phone.until("RUN_FINISHED", since=other)
             shown = partial + _streamed(back.events)
             whole = _streamed(phone.events[other:])
             self.expect(shown == whole, f"the text is whole: {shown!r} is not {whole!r}")

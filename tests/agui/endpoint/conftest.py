@@ -16,7 +16,7 @@ from roost.home import RoostHome
 from tests.agui.scenes import TOKEN
 
 # Starting takes seconds on a busy machine.
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import httpx2
 from tests.agui.scenes import TOKEN
 
 Event = dict[str, Any]
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Host(Protocol):

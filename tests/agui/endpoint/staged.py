@@ -20,7 +20,7 @@ from tests.support.fakes import FakeLauncher, FakeWorker
 from tests.support.scenes import PROJECT, READY, line, run_started, snapshot
 
 MIB = 2**20
-PATIENCE = 30.0
+PATIENCE = 120.0
 # Above what any kernel gives: the port looks whether a client descends from a worker.
 _NO_PID = 5_000_000
 Frame = dict[str, Any]
@@ -124,7 +124,7 @@ async def a_staged_endpoint(
 ) -> AsyncGenerator[Staged]:
     stage = stage or Stage()
     threads = Registry(stage, registry or RegistrySettings())
-    settings = replace(BindingSettings(token=TOKEN, port=0), **changed)
+    settings = replace(BindingSettings(token=TOKEN, port=0, farewell_timeout=60.0), **changed)
     relay = ExtensionRelay(longest_result=MIB)
     with listen(0) as listener:
         async with threads.serving():

@@ -156,7 +156,7 @@ async def until(daemon: Staged, is_so: Callable[[ThreadView], bool]) -> None:
     changed = anyio.Event()
     end = daemon.registry.watch(lambda key, view: changed.set())
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while not any(map(is_so, daemon.registry.views())):
                 changed = anyio.Event()
                 await changed.wait()

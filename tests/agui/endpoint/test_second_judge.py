@@ -37,7 +37,7 @@ class SecondJudge:
             [node_program(), str(self.folder / "validate.mjs"), str(stream), *asked],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         return done.returncode, done.stdout + done.stderr

@@ -58,7 +58,7 @@ async def posted(scene: Scene, thread: str = "c1", **members: Any) -> AsyncGener
 
 async def until(stream: SocketStream, words: bytes) -> bytes:
     said = b""
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         while words not in said:
             said += await stream.receive()
     return said

@@ -19,7 +19,7 @@ def main() -> None:
         elif frame["type"] == "run_agent_input":
             run += 1
             say(type="RUN_STARTED", threadId=thread, runId=f"{thread}-{run}")
-            say(type="browser_command", id=f"{thread}-{run}", action="tabs", timeout_ms=20_000)
+            say(type="browser_command", id=f"{thread}-{run}", action="tabs", timeout_ms=300_000)
         elif frame["type"] == "browser_result":
             say(type="TEXT_MESSAGE_START", messageId=frame["id"], role="assistant")
             answer = frame["error"] or frame["title"]

@@ -16,6 +16,7 @@ from tests.support.storm_digest import digest_of
 
 _lock = threading.Lock()
 _shown = Reducer()
+_over = threading.Event()
 
 
 def emit(event: dict[str, Any]) -> None:
@@ -56,6 +57,7 @@ def run(number: int) -> None:
 def storm(runs: int) -> None:
     for number in range(runs):
         run(number)
+    _over.set()
     emit({"type": "storm_over"})
 
 
@@ -67,6 +69,8 @@ def main() -> None:
                 snapshot = snapshot_of(_shown)
                 sys.stdout.write(json.dumps(snapshot, separators=(",", ":")) + "\n")
                 sys.stdout.flush()
+            if _over.is_set():
+                emit({"type": "storm_over"})
         elif frame["type"] == "run_agent_input":
             runs = int(frame["input"]["messages"][0]["content"].split()[1])
             threading.Thread(target=storm, args=(runs,), daemon=True).start()
