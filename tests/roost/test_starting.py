@@ -48,7 +48,11 @@ def home(tmp_path: Path) -> RoostHome:
 @pytest.fixture
 def loser(monkeypatch: pytest.MonkeyPatch) -> Loser:
     found = Loser()
-    monkeypatch.setattr(OnDemand, "_start", lambda self: found)
+
+    def start(on_demand: OnDemand) -> Loser:
+        return found
+
+    monkeypatch.setattr(OnDemand, "_start", start)
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from agent.infrastructure.process import is_alive
 from tests.roost.conftest import PATIENCE, Machine
+from tests.support.keepers import wait_until
 
 
 @pytest.fixture
@@ -112,8 +113,8 @@ def test_ctrl_c_ends_the_run_and_is_130(shell: Machine) -> None:
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(PATIENCE) == 130
     # The command does not wait for the end of the run that it has asked for.
-    for _ in range(100):
-        (row,) = json.loads(shell.run("list", "--json")[1])
-        if row["status"] == "idle":
-            break
-    assert row["status"] == "idle"
+    wait_until(lambda: statuses(shell) == ["idle"])
+
+
+def statuses(shell: Machine) -> list[str]:
+    return [row["status"] for row in json.loads(shell.run("list", "--json")[1])]
