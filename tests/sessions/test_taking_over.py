@@ -162,7 +162,8 @@ async def test_a_pad_that_is_halted_is_replaced_and_the_launch_does_without(
     monkeypatch.setattr("sessions.infrastructure.keeper_launcher._FORK_TIMEOUT", 0.1)
     program = (
         "import os, signal, socket, sys\n"
-        "socket.socket(fileno=int(sys.argv[1])).sendall(b'R')\n"
+        "requests = socket.socket(fileno=int(sys.argv[1]))\n"
+        "requests.sendall(b'R')\n"
         "os.kill(os.getpid(), signal.SIGSTOP)\n"
     )
     pad = LaunchPad(argv=(sys.executable, "-c", program), environ=ENVIRON, home=home_mark(folder))
