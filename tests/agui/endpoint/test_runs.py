@@ -171,7 +171,7 @@ async def test_a_reconnect_in_the_middle_of_a_run_goes_on_where_it_was_cut(
             await body.until("TEXT_MESSAGE_CONTENT", 3)
         place = {"last-event-id": str(body.ids[-1])}
         async with front.streams("connect", front.input(), place) as rest:
-            await rest.until("TEXT_MESSAGE_CONTENT", 12)
+            await rest.until("TEXT_MESSAGE_CONTENT", 30)  # what the stand-in says first: 13
             await front.refused(f"stop/{front.thread}", {})
             await rest.rest()
         assert rest.types[-1] == "RUN_FINISHED"
