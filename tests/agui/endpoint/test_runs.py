@@ -130,7 +130,7 @@ async def test_a_client_that_leaves_ends_no_run_and_finds_it_again(
         async with front.streams("run", front.input("slow 600")) as body:
             await body.until("TEXT_MESSAGE_CONTENT", 3)
         async with front.streams("connect", front.input(runId="look")) as joined:
-            await joined.until("TEXT_MESSAGE_CONTENT", 12)
+            await joined.until("TEXT_MESSAGE_CONTENT", 30)  # what the stand-in says first: 13
             await front.refused(f"stop/{front.thread}", {})
             events = await joined.rest()
         kinds = [event["type"] for event in events]
