@@ -20,6 +20,7 @@ from roost.daemon.run_file import RunFile, Running
 _WAIT_FOR_WINNER = 15.0
 _LOOK_EVERY = 0.05
 _TRIES = 3
+_PROC = Path("/proc")
 
 
 class DaemonLocked(Exception):
@@ -55,22 +56,29 @@ def lock_holder(file: Path) -> Holder | None:
     return holder if holder and is_alive(holder.pid, holder.process_start) else None
 
 
-def holder_of_lost(file: Path, proc: Path = Path("/proc")) -> Holder | None:
-    """The daemon whose lock file was deleted: the kernel tells who has it open still. Linux only.
+def holder_of_lost(file: Path) -> Holder | None:
+    """The daemon whose lock file was deleted, but which has the lock still. Linux only.
 
     Without this a second daemon would start beside it, and nobody could find the first.
     """
-    deleted = f"{os.path.realpath(file)} (deleted)"
-    for opened in proc.glob("[0-9]*/fd/*"):
-        try:
-            is_it = os.readlink(opened) == deleted  # noqa: PTH115 (thousands of them)
-        except OSError:
-            continue
-        if is_it:
-            holder = _holder(opened)
-            if holder and is_alive(holder.pid, holder.process_start):
-                return holder
+    deleted = Path(f"{os.path.realpath(file)} (deleted)")
+    for pid in _lockers():
+        for opened in (_PROC / pid / "fd").glob("*"):
+            with suppress(OSError):
+                if opened.readlink() == deleted:
+                    holder = _holder(opened)
+                    if holder and is_alive(holder.pid, holder.process_start):
+                        return holder
     return None
+
+
+def _lockers() -> set[str]:
+    """The processes that hold a lock of any file: a start has no time to look at all there are."""
+    try:
+        lines = (_PROC / "locks").read_text("ascii").splitlines()
+    except OSError:
+        return set()
+    return {fields[4] for line in lines if (fields := line.split())[1] == "FLOCK"}
 
 
 @contextmanager
