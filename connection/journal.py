@@ -114,8 +114,12 @@ class Book:
         return True
 
     def forget_oldest(self) -> Key | None:
-        """Make room: the oldest command, forgotten now; None once there is room."""
-        if len(self._results) <= self.most and self._result_bytes <= self.most_bytes:
+        """Make room: the oldest command, forgotten now; None once there is room.
+
+        The latest stays, however large its result: its client may be about to ask again.
+        """
+        has_room = len(self._results) <= self.most and self._result_bytes <= self.most_bytes
+        if has_room or len(self._results) == 1:
             return None
         oldest = next(iter(self._results))
         self._forget(oldest)

@@ -216,6 +216,8 @@ async def test_the_oldest_go_when_nobody_acknowledges(tmp_path: Path) -> None:
     # A start with less room, here of bytes, has to make it, too.
     assert await remembered(Book(most_bytes=12)) == ["4", "5"]
     assert await remembered(Book(most_bytes=12), "6") == ["5", "6"]
+    # The latest stays, or its repeat would be carried out again.
+    assert await remembered(Book(most_bytes=4), "7") == ["7"]
 
 
 def damage_header(file: Path) -> None:
