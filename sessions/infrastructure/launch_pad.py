@@ -37,11 +37,15 @@ class LaunchPad:
     environ: Mapping[str, str]
     home: str
     """The mark of the roost home."""
-    pid: int | None = None
     is_warm: bool = False
     _process: Process | None = None
     _requests: socket.socket | None = None
     _wanted: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the one there is now, warm or not."""
+        return None if self._process is None else self._process.pid
 
     def fork(self, link: socket.socket) -> bool:
         """Ask for a keeper at the other end of this connection. False: there is no warm pad."""
@@ -118,11 +122,10 @@ class LaunchPad:
         finally:
             pads.close()
         try:
-            self._process, self.pid = process, process.pid
+            self._process = process
             await self._use(ours)
         finally:
-            self._process, self.pid = None, None
-            self._requests, self.is_warm = None, False
+            self._process, self._requests, self.is_warm = None, None, False
             # Its socket's end is its end; what does not heed that is made to.
             ours.close()
             await _end(process)
