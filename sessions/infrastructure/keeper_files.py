@@ -111,8 +111,13 @@ class KeeperFiles:
     def remove(self) -> None:
         """The descriptor first: what it names is gone. Raises nothing."""
         for file in (self.descriptor, self.address):
-            with suppress(OSError):
-                file.unlink()
+            remove_if_possible(file)
+
+
+def remove_if_possible(file: Path) -> None:
+    """What can't be removed is in nobody's way."""
+    with suppress(OSError):
+        file.unlink()
 
 
 def read_descriptor(file: Path) -> Descriptor | None:

@@ -7,7 +7,7 @@ asked to end.
 
 import signal
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from sessions.infrastructure.keeper_files import (
     left_unfinished,
     read_descriptor,
     read_outcome,
+    remove_if_possible,
 )
 from sessions.infrastructure.keeper_launcher import KeeperLauncher
 from sessions.infrastructure.kept_worker import KeeperLost, KeptWorker, Link
@@ -103,7 +104,7 @@ class KeeperSurvivors:
         left = [file for file in self.folder.glob("*.sock") if file.stem not in keepers]
         left += left_unfinished(self.folder, {p.pid for p in keepers.values()})
         for file in left:
-            _remove(file)
+            remove_if_possible(file)
         return found
 
     def _give_up(self, keeper: Marked, reason: str) -> None:
@@ -121,7 +122,7 @@ class KeeperSurvivors:
                     conversation_id=outcome.conversation_id,
                     reason=outcome.reason,
                 )
-            _remove(file)
+            remove_if_possible(file)
 
     async def _adopt(self, descriptor: Descriptor, keeper: Marked, found: list[Survivor]) -> None:
         refused = Refused("it did not answer in time")
@@ -158,9 +159,3 @@ class KeeperSurvivors:
     async def _resumed(self, worker: KeptWorker) -> AsyncGenerator[KeptWorker]:
         async with self.launcher.looked_after(worker):
             yield worker
-
-
-def _remove(file: Path) -> None:
-    """What can't be removed is in nobody's way."""
-    with suppress(OSError):
-        file.unlink()

@@ -19,7 +19,7 @@ from sessions.domain.kept import Note, encode_note
 from sessions.domain.keys import ConversationId, ThreadKey, ThreadOptions
 from sessions.domain.settings import RegistrySettings
 from sessions.infrastructure.file_spool import FileSpool
-from sessions.infrastructure.keeper_files import read_outcome
+from sessions.infrastructure.keeper_files import KeeperFiles, read_outcome
 from sessions.infrastructure.keeper_launcher import KeeperLauncher
 from sessions.infrastructure.launch_pad import LaunchPad
 from sessions.infrastructure.marks import (
@@ -129,6 +129,22 @@ async def test_a_keeper_whose_files_lead_to_somebody_else_is_taken_over_all_the_
         async with survivor.worker as worker:
             worker.send(b"y")
             assert await next_lines(worker)
+
+
+async def test_files_lead_to_the_keeper_that_left_them_and_to_nobody_else(
+    folder: Path, tmp_path: Path
+) -> None:
+    """A pid is given away again, so that it names nobody without the start."""
+    launch = a_launcher(folder, ECHO)
+    with anyio.fail_after(180):
+        async with launch(ThreadKey(str(tmp_path), ConversationId("c")), ThreadOptions(), "t"):
+            (keeper,) = keepers_of(folder)
+            files = KeeperFiles(folder, keeper.mark.keeper)
+            assert files.lead_to(keeper.pid, keeper.start)
+            assert not files.lead_to(keeper.pid, "1")
+            assert not files.lead_to(os.getpid(), keeper.start)
+            files.address.unlink()
+            assert not files.lead_to(keeper.pid, keeper.start)
 
 
 async def test_a_keeper_that_can_not_leave_its_files_anew_ends_its_worker(
