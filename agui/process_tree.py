@@ -19,7 +19,8 @@ TOKEN_MARK = b"ROOST_WORKER_TOKEN="
 URL_MARK = b"ROOST_BINDING__URL="
 
 _ESTABLISHED = "01"
-_LONGEST_ENVIRONMENT = 2**20
+# More the kernel starts no program with, arguments and environment.
+_LONGEST_ENVIRONMENT = 6 * 2**20
 
 Origin = int | str
 """The pid of the worker above a process, or the worker's token that it carries."""

@@ -86,10 +86,11 @@ def test_one_that_init_adopted_is_known_by_its_session(machine: MadeUp) -> None:
     assert machine.origins() == {40_000: 100, 40_001: 100}
 
 
+@pytest.mark.parametrize("before", ["A=b\0", f"A={'b' * 2**21}\0"], ids=["usual", "large"])
 def test_one_that_left_the_session_is_known_by_the_token_in_its_environment(
-    machine: MadeUp,
+    machine: MadeUp, before: str
 ) -> None:
-    marks = f"A=b\0ROOST_WORKER_TOKEN=t0k\0ROOST_BINDING__URL=ws://127.0.0.1:{PORT}/ws\0"
+    marks = f"{before}ROOST_WORKER_TOKEN=t0k\0ROOST_BINDING__URL=ws://127.0.0.1:{PORT}/ws\0"
     machine.process(101, parent=1, session=101, sockets=[7], environ=marks)
     machine.connection(40_000, inode=7)
     assert machine.origins() == {40_000: "t0k"}
