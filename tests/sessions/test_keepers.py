@@ -128,6 +128,16 @@ def test_a_pad_that_would_fork_more_than_it_should_refuses(warm_up: str) -> None
     assert b"NotForkable: the launch pad has" in err
 
 
+async def write_all(worker: KeptWorker) -> None:
+    """What waits goes to the keeper; then the worker is let go."""
+    with anyio.fail_after(180):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(worker.write_outbox)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+    worker.close()
+
+
 async def test_of_notes_that_wait_for_a_keeper_only_the_last_is_sent() -> None:
     """A halted keeper takes none; who comes and goes meanwhile must not fill the memory."""
     ours, keepers = socket.socketpair()
@@ -137,12 +147,7 @@ async def test_of_notes_that_wait_for_a_keeper_only_the_last_is_sent() -> None:
         worker.send(b"x")
         for number in range(100):
             worker.remember(b"%d" % number, 1.0)
-        with anyio.fail_after(180):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(worker.write_outbox)
-                await anyio.wait_all_tasks_blocked()
-                tasks.cancel_scope.cancel()
-        worker.close()
+        await write_all(worker)
         said = FrameSplitter().feed(keepers.recv(10_000))
         last = msgspec.msgpack.encode(Noted(b"99", 1.0))
         assert said[1:] == [(Kind.LINE, b"x"), (Kind.NOTE, last)]
@@ -156,12 +161,7 @@ async def test_what_one_turn_sends_leaves_in_one_write() -> None:
         long = b"x" * 100_000
         for line in (b"open", b"state", long, b"after"):
             worker.send(line)
-        with anyio.fail_after(30):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(worker.write_outbox)
-                await anyio.wait_all_tasks_blocked()
-                tasks.cancel_scope.cancel()
-        worker.close()
+        await write_all(worker)
         writes = [FrameSplitter().feed(keepers.recv(200_000)) for _ in range(3)]
         assert [[payload for _, payload in said] for said in writes] == [
             [b"open", b"state"],
